@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from graph.learning.discussed import MOST
+from graph.learning.discussed import QUOTE as STAYS
 from graph.learning.labelling import QUOTE, LabelledRow, Labeller, sentences
 from graph.model.budget import estimate
 from graph.model.client import past_question
@@ -97,8 +99,11 @@ def answered(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, str
     cause, who = said[guess.cause] if guess.cause >= 0 else (ruled.root_cause, ruled.said_by)
     fix = said[guess.fix][0] if guess.fix >= 0 else ruled.resolution
     row = replace(ruled, root_cause=cause, said_by=who, resolution=fix, description=guess.summary or ruled.description, by=by)
+    stays = tuple(squashed(said[at][0])[:STAYS] for at in guess.lasting)[:MOST]
+    row = replace(row, used=replace(row.used, lasting=stays), named=row.named if guess.label else guess.title or row.named)
     if not guess.label:
-        return replace(row, verdict="doubtful", why=f"no label that there is comes near, says {by}", by="")
+        why = f"no label that there is comes near, says {by}"
+        return replace(row, verdict="doubtful", why=why, branch=guess.branch, by=by if guess.title else "")
     near = (ruled.label, *ruled.others)
     row = replace(row, label=guess.label, others=tuple(one for one in near if one != guess.label)[:2], confidence=0.0)
     if not cause:

@@ -6,9 +6,10 @@ Rules find who said what the cause was, words and quoted errors find the label, 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Literal
 
+from graph.learning.discussed import NO_TIME, NOTHING, Discussed, ThreadReader
 from graph.reading.classify import classify
 from kb.exports.row import ExportRow
 from kb.history.likeness import Nearest
@@ -21,9 +22,8 @@ Verdict = Literal["labelled", "doubtful", "dropped"]
 SURE: Final = 0.12
 """Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
 LEAST_TERMS: Final = 6
-READ, KEPT, QUOTE = 6_000, 600, 300
-"""Characters of a thread that are read for its label, that are kept of it, and that a quote may have."""
-NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+READ, KEPT, QUOTE, NAME = 6_000, 600, 300, 80
+"""Characters of a thread that are read for its label, that are kept of it, that a quote and the name of a cause may have."""
 CAUSES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -63,15 +63,25 @@ class LabelledRow:
     check: str = ""
     by: str = ""
     """The model that chose the label; empty where rules did."""
+    named: str = ""
+    """What it is called where no label of ours names it, by the export or by a model."""
+    branch: str = ""
+    """`CATEGORY.BRANCH` into which that belongs; empty where nobody says."""
+    used: Discussed = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Labeller:
     """What labels are found with."""
 
     taxonomy: Taxonomy
     nearest: Nearest
     checks: Mapping[str, Check]
+
+    @cached_property
+    def threads(self) -> ThreadReader:
+        """What is read of a thread beside its label."""
+        return ThreadReader.of(self.checks, self.taxonomy)
 
     def label(self, row: ExportRow) -> LabelledRow:
         """Labelled where the words are sure and somebody said the cause; dropped where it says too little."""
@@ -81,19 +91,26 @@ class Labeller:
         cause, who = stated(row, CAUSES) if not row.root_cause else (squashed(row.root_cause)[:QUOTE], "")
         ranked = classify(_read(row, cause), self.taxonomy, self.nearest, self.checks, NO_TIME)[:3]
         label, confidence = ranked[0]
-        given = row.label in self.taxonomy.leaves
+        given, used = row.label in self.taxonomy.leaves, self.threads.read(row)
+        label = row.label if given else label
         about |= {
-            "label": row.label if given else label,
+            "label": label,
             "confidence": 1.0 if given else round(confidence, 4),
             "others": tuple(name for name, _ in ranked[1:]),
             "description": squashed(" ".join(one.text for one in row.messages))[:KEPT],
             "root_cause": cause,
             "said_by": who,
             "resolution": squashed(row.resolution)[:QUOTE] or stated(row, FIXES)[0],
-            "check": row.check if row.check in self.checks else "",
+            "check": row.check if row.check in self.checks else self._decided(label, used),
+            "named": "" if given else squashed(row.label)[:NAME],
+            "used": used,
         }
         verdict, why = self._verdict(row, cause, confidence, given=given)
         return LabelledRow(**about, verdict=verdict, why=why)
+
+    def _decided(self, label: str, used: Discussed) -> str:
+        """The look that somebody of the thread took and that shows this cause."""
+        return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
 
     def _verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[Verdict, str]:
         if not cause:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graph.learning.labelling import NO_TIME
+from graph.learning.discussed import NO_TIME
 from graph.reading.classify import classify
 from kb.history.bm25 import Corpus
 from kb.history.incidents import PastIncident

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from graph.learning.drafting import looks_of
+from graph.learning.growing import Grown, MergedName, NewCause
 from graph.learning.labelling import LabelledRow
 from kb.redact import visible
-from kb.taxonomy.labels import Taxonomy
 
 MONTHS: Final = "labels-by-month.png"
 MOST_LISTED, FIDELITY, BAR = 500, 50, 40
@@ -16,17 +17,21 @@ MOST_LISTED, FIDELITY, BAR = 500, 50, 40
 _FORMS: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 
-def review(rows: Sequence[LabelledRow], unread: Sequence[str], taxonomy: Taxonomy, seed: str) -> str:
-    """The whole page. `seed` draws the sample, so that the same input draws the same one."""
+def review(grown: Grown, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
+    """The whole page. `titles`: of every label, the new ones among them. `seed` draws the sample, so that the same input draws the same one."""
+    rows = grown.rows
     by = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
     sample = random.Random(seed).sample(by["labelled"], min(FIDELITY, len(by["labelled"])))  # noqa: S311  # no secret
     parts = [
         "# What was built, to be looked at before it is used",
         (
             f"{len(rows)} rows were read: {len(by['labelled'])} labelled, {len(by['doubtful'])} doubtful, {len(by['dropped'])} dropped; "
-            f"{len(unread)} could not be read. {_asked(rows)} causes are sentences of the threads, and no label is new."
+            f"{len(unread)} could not be read. {_asked(rows)} causes are sentences of the threads."
         ),
-        _counts(by["labelled"], taxonomy),
+        _listed("New causes: drafts, each to be accepted or refused", [_new(cause) for cause in grown.new]),
+        _listed("Names that are a cause already", [_merged(one, titles) for one in grown.merged]),
+        _counts(by["labelled"], titles),
+        _looks(rows, titles),
         _by_month(first_met(rows)),
         _listed("Doubtful: a person chooses", [_doubt(row) for row in by["doubtful"]]),
         _listed("Dropped", [f"{plain_words(row.id)}: {row.why}" for row in by["dropped"]]),
@@ -50,9 +55,33 @@ def plain_words(text: str) -> str:
     return _FORMS.sub(r"\\\1", " ".join(visible(text).split()))
 
 
-def _counts(rows: Iterable[LabelledRow], taxonomy: Taxonomy) -> str:
+def _new(cause: NewCause) -> str:
+    of = ", ".join(plain_words(row.id) for row in cause.of[:5])
+    return f"`{cause.label}` {plain_words(cause.title)}: {plain_words(cause.why)}; {len(cause.of)} incidents ({of})"
+
+
+def _merged(name: MergedName, titles: Mapping[str, str]) -> str:
+    return f"“{plain_words(name.named)}” is `{name.into}` {plain_words(titles.get(name.into, ''))}: {plain_words(name.why)}"
+
+
+def _looks(rows: Iterable[LabelledRow], titles: Mapping[str, str]) -> str:
+    """The look that people took, of each cause and, wider, of each branch."""
+    lines = [
+        f"| `{name}` | {plain_words(titles.get(name, ''))} | `{look}` | {times} of {of} |"
+        for name, (look, times, of) in looks_of(rows).items()
+    ]
+    head = (
+        "## Looks that their people took, and that the bot can take",
+        "",
+        "| cause or branch | | look | incidents |",
+        "|---|---|---|---|",
+    )
+    return "\n".join((*head, *lines)) if lines else ""
+
+
+def _counts(rows: Iterable[LabelledRow], titles: Mapping[str, str]) -> str:
     counted = Counter(row.label for row in rows)
-    lines = [f"| `{label}` | {plain_words(taxonomy.title(label))} | {times} |" for label, times in sorted(counted.items())]
+    lines = [f"| `{label}` | {plain_words(titles.get(label, label))} | {times} |" for label, times in sorted(counted.items())]
     return "\n".join(("## Labels", "", "| label | what it is | incidents |", "|---|---|---|", *lines)) if lines else ""
 
 
@@ -89,4 +118,6 @@ def _told(row: LabelledRow) -> str:
 
 def _sure(row: LabelledRow) -> str:
     """How sure rules are, or which model chose and what words say against it."""
-    return f"by {plain_words(row.by)}{f' ({plain_words(row.why)})' if row.why else ''}" if row.by else f"{row.confidence:.0%}"
+    if row.by:
+        return f"by {plain_words(row.by)}{f' ({plain_words(row.why)})' if row.why else ''}"
+    return f"{row.confidence:.0%}" if row.confidence else f"({plain_words(row.why)})"

@@ -24,7 +24,7 @@ from kb.redact import cleaned
 from kb.taxonomy.labels import SYMPTOMS
 
 MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
-MOST_MESSAGE, MOST_SUMMARY = 2_000, 600
+MOST_MESSAGE, MOST_SUMMARY, MOST_TITLE = 2_000, 600, 80
 LINE = 240
 T = TypeVar("T")
 A = TypeVar("A", bound="ModelAnswer")
@@ -69,6 +69,9 @@ class PastAnswer(ModelAnswer):
     cause: int
     fix: int
     summary: str = Field(max_length=2_000)
+    branch: str = ""
+    title: str = Field("", max_length=500)
+    lasting: list[int] = Field(default_factory=list, max_length=50)
 
 
 class Unheard(Exception):
@@ -212,6 +215,7 @@ class Model:
     async def past(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | Declined:
         """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
         asked = past_question(text, sentences, labels)
+        branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
         number = {"type": "integer"}
         kind, ids = {"type": "string", "enum": ["incident", "other"]}, {"type": "string", "enum": ["", *labels]}
 
@@ -219,11 +223,15 @@ class Model:
             answer = _parse(PastAnswer, raw)
             offered([answer.label], ["", *labels], "cause")
             offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
-            return PastGuess(
-                answer.kind == "incident", answer.label, answer.cause, answer.fix, " ".join(answer.summary.split())[:MOST_SUMMARY]
-            )
+            offered(answer.lasting, range(len(sentences)), "sentence")
+            offered([answer.branch], ["", *branches], "branch")
+            summary, title = (" ".join(said.split()) for said in (answer.summary, answer.title))
+            about = (answer.label, answer.cause, answer.fix, summary[:MOST_SUMMARY], answer.branch, title[:MOST_TITLE])
+            return PastGuess(answer.kind == "incident", *about, tuple(dict.fromkeys(answer.lasting)))
 
-        shape = _shape(kind=kind, label=ids, cause=number, fix=number, summary=_TEXT)
+        branch = {"type": "string", "enum": ["", *branches]}
+        numbers = {"type": "array", "items": number}
+        shape = _shape(kind=kind, label=ids, cause=number, fix=number, summary=_TEXT, branch=branch, title=_TEXT, lasting=numbers)
         return await self._ask(purse, "label", asked, shape, read)
 
     async def _ask(

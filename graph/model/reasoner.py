@@ -64,6 +64,12 @@ class PastGuess:
     cause: int = -1
     fix: int = -1
     summary: str = ""
+    branch: str = ""
+    """Of a cause that no label names: beside which labels it belongs."""
+    title: str = ""
+    """What that cause is called."""
+    lasting: tuple[int, ...] = ()
+    """Sentences that say of the machines what stays true."""
 
 
 class Choices(NamedTuple):

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,9 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import PREFIX, Settings
+from bot.terminal.builds.drafts import cause_files, check_file
 from bot.terminal.builds.folder import BuiltItem, ReviewDecision, as_yaml, decided, items_of, plain_name, put
+from bot.terminal.builds.reviewing import INCIDENTS
 from bot.terminal.knowledge import problems_of
 from graph.learning.replay import Replay, compared, named
 
@@ -24,8 +26,10 @@ MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What is taken over: past incidents, and pages by their file's name."""
+    """What is taken over: new causes, checks and past incidents, and pages by their file's name."""
 
+    causes: Sequence[Mapping[str, Any]]
+    checks: Sequence[Mapping[str, Any]]
     entries: Sequence[Mapping[str, Any]]
     pages: Sequence[Path]
     undecided: int
@@ -65,9 +69,19 @@ def _taken(folder: Path, labels: Mapping[str, Any]) -> _Taken:
     accepted = [(one, known[(one.kind, one.id)]) for one in items if _accepted(one, known)]
     if not accepted:
         raise Refusal(f"nothing of {folder} is accepted; `rackmedic kb review {folder}` goes through it", 2)
-    entries = [said.entry for one, said in accepted if one.kind != "page"]
+    causes, checks = ([said.entry for one, said in accepted if one.kind == kind] for kind in ("cause", "check"))
+    entries = [said.entry for one, said in accepted if one.kind in INCIDENTS]
+    _refuse_nameless(entries, {*labels, *(str(one["label"]) for one in causes)})
     pages = [folder / "pages" / f"{one.id}.md" for one, _ in accepted if one.kind == "page"]
-    return _Taken(entries, pages, len(items) - len(known))
+    return _Taken(causes, checks, entries, pages, len(items) - len(known))
+
+
+def _refuse_nameless(entries: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
+    """An incident whose label is new and was not accepted."""
+    if lost := [f"{one['id']} ({one['label']})" for one in entries if one["label"] not in labels]:
+        more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+        raise Refusal(f"their label is new here and was not accepted: {', '.join(lost[:MOST_NAMED])}{more}; accept the cause, or give them "
+                      "another label, with `rackmedic kb review --again`", 2)  # fmt: skip
 
 
 def _accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
@@ -93,10 +107,13 @@ def _refuse_taken(had: Settings, taken: _Taken, target: Path, ours: str) -> None
 
 
 def _put_all(root: Path, name: str, taken: _Taken) -> list[Path]:
+    texts = {f"taxonomy/{name}-{category}.yaml": text for category, text in cause_files(taken.causes).items()}
+    texts |= {f"checks/{name}.yaml": check_file(taken.checks)} if taken.checks else {}
+    texts |= {f"incidents/{name}.yaml": as_yaml(taken.entries)} if taken.entries else {}
     files = []
-    if taken.entries:
-        files.append(root / "incidents" / f"{name}.yaml")
-        put(files[0], as_yaml(taken.entries))
+    for path, text in texts.items():
+        files.append(root / path)
+        put(files[-1], text)
     for page in taken.pages:
         files.append(root / "pages" / page.name)
         put(files[-1], page.read_bytes())
@@ -133,10 +150,10 @@ def _benched(before: Path | None, after: Path, scored: Scored | None) -> dict[st
 
 def _tell(target: Path, taken: _Taken, replayed: Replay, bench: dict[str, Any] | None, *, as_json: bool, dry: bool) -> None:
     if as_json:
-        numbers = {"incidents": len(taken.entries), "pages": len(taken.pages), "undecided": taken.undecided}
-        print(
-            json.dumps({"schema": 1, "folder": str(target), "written": not dry, **numbers, "replay": asdict(replayed), "benchmark": bench})
-        )
+        had = {name: len(getattr(taken, name)) for name in ("causes", "checks", "pages")}
+        numbers = {**had, "incidents": len(taken.entries), "undecided": taken.undecided}
+        played = {"replay": asdict(replayed), "benchmark": bench}
+        print(json.dumps({"schema": 1, "folder": str(target), "written": not dry, **numbers, **played}))
         return
     print(f"Past incidents named right: {replayed.before} of {replayed.of} without it, {replayed.after} with it.")
     if bench:
@@ -146,4 +163,5 @@ def _tell(target: Path, taken: _Taken, replayed: Replay, bench: dict[str, Any] |
     left = f" {taken.undecided} were not decided and stay out." if taken.undecided else ""
     does = "would go" if dry else "went"
     when = "" if dry else " `rackmedic serve` knows them once it is started anew."
-    print(f"{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")
+    new = "".join(f"{len(some)} {what}, " for what, some in (("causes", taken.causes), ("checks", taken.checks)) if some)
+    print(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")

@@ -18,8 +18,12 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import Settings
+from bot.terminal.builds.drafts import check_file
 from bot.terminal.builds.folder import BESIDE, plain_name, put
 from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
+from graph.learning.discussed import Discussed
+from graph.learning.drafting import checks_of, leaves_of, pages_of
+from graph.learning.growing import Grown, grown
 from graph.learning.labelling import LabelledRow, Labeller
 from graph.learning.review import MONTHS, first_met, review
 from kb.exports.read import rows_of
@@ -28,6 +32,8 @@ from kb.exports.trees import NoExport, tree_of
 from kb.history.likeness import Nearest
 from kb.history.pages import LARGEST
 from kb.redact import visible
+from kb.taxonomy.labels import Taxonomy
+from tools.checks.row import Check
 
 A_FILE: Final = 500
 """Incidents of a file."""
@@ -40,6 +46,8 @@ class _Built:
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    pages: int = 0
+    grown: Grown = field(default_factory=lambda: Grown(()))
     paid: dict[str, Any] = field(default_factory=dict)
     """What a model was asked and cost in this run; empty without one."""
 
@@ -78,7 +86,7 @@ def build(
     try:
         with _alone(out) as kept:
             built, seed = _labelled(settings, exports, mapped, kept, asked)
-            _write(out, built, review(built.rows, built.unread, site_taxonomy(settings.kb_dir), seed))
+            _write(out, built, settings, seed)
             (kept / "done").write_text(seed)
     except NoExport as why:
         raise Refusal(str(why), 2) from why
@@ -88,11 +96,13 @@ def build(
     if as_json:
         numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
         paid = {"model": built.paid} if built.paid else {}
-        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": len(built.guides), "unread": built.unread, **paid}))
+        numbers |= {"causes": len(built.grown.new), "merged": len(built.grown.merged)}
+        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
     else:
         print(
             f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
-            f"{len(built.guides)} pages, {len(built.unread)} rows that could not be read. Begin with {out / 'REVIEW.md'}; nothing is in use yet."
+            f"{len(built.grown.new)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
+            f"Begin with {out / 'REVIEW.md'}; nothing is in use yet."
         )
         for line in bill(built.paid):
             print(line)
@@ -137,6 +147,8 @@ def _labelled(
         worker.foresee(row for path in exports for row in rows_of(path, mapped))
         _walk((row for path in exports for row in rows_of(path, mapped)), worker, built, done, journal)
         built.paid = worker.paid
+    built.grown = grown(built.rows, taxonomy)
+    built.rows = list(built.grown.rows)
     return built, seed
 
 
@@ -212,11 +224,15 @@ def _resumed(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
         return iter(())
     if json.loads(whole[0]) != {"of": seed}:
         raise Refusal("the folder holds a build of other exports, or by other knowledge, that was broken off; name another folder", 2)
-    rows = [json.loads(line) for line in whole[1:]]
-    return iter([LabelledRow(**{**row, "others": tuple(row["others"])}) for row in rows])
+    return iter([_again(json.loads(line)) for line in whole[1:]])
 
 
-def _write(out: Path, built: _Built, page: str) -> None:
+def _again(row: dict[str, Any]) -> LabelledRow:
+    used = Discussed(**{name: tuple(found) for name, found in row["used"].items()})
+    return LabelledRow(**{**row, "others": tuple(row["others"]), "used": used})
+
+
+def _write(out: Path, built: _Built, settings: Settings, seed: str) -> None:
     names: set[str] = set()
     taken = [row for row in built.rows if row.verdict == "labelled"]
     taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
@@ -231,11 +247,25 @@ def _write(out: Path, built: _Built, page: str) -> None:
     for guide in built.guides:
         said, name = guide.messages[0].text, _name(guide.id, names)
         put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
+    taxonomy, checks = site_taxonomy(settings.kb_dir), site_checks(settings)
+    titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}
+    _write_drafts(out, built, taxonomy, checks)
+    from_threads = pages_of(built.rows, titles)
+    built.pages = len(built.guides) + len(from_threads)
+    for name, text in from_threads.items():
+        put(out / "pages" / f"{_name(name, names)}.md", text)
     if met := first_met(built.rows):
         from bot.pictures.months import picture
 
         put(out / MONTHS, picture(met))
-    put(out / "REVIEW.md", page)
+    put(out / "REVIEW.md", review(built.grown, built.unread, titles, seed))
+
+
+def _write_drafts(out: Path, built: _Built, taxonomy: Taxonomy, checks: Mapping[str, Check]) -> None:
+    for category, file in leaves_of(built.grown.new, built.rows, taxonomy, checks).items():
+        put(out / "taxonomy" / f"built-{category.lower()}.yaml", yaml.safe_dump(file, allow_unicode=True, sort_keys=False, width=120))
+    if drafted := checks_of(built.rows, checks):
+        put(out / "checks" / "built.yaml", check_file(drafted))
 
 
 def _beside(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
@@ -245,7 +275,9 @@ def _beside(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sure(row: LabelledRow) -> str:
-    return f"chosen by {row.by}" if row.by else f"{row.confidence:.0%}"
+    if row.by:
+        return f"chosen by {row.by}"
+    return f"{row.confidence:.0%}" if row.confidence else ""
 
 
 def _entry(row: LabelledRow, name: str) -> dict[str, str]:

@@ -13,12 +13,13 @@ from typing import Any, Final, Literal
 import yaml
 
 from bot.refusal import Refusal
+from bot.terminal.builds.drafts import drafted_causes, drafted_checks
 from kb.history.incidents import BadSeeds, load_seeds
 from kb.history.pages import BadPages, SitePage, load_pages
 from kb.redact import redact
 from tools.checks.lines import objects
 
-Kind = Literal["labelled", "doubtful", "page"]
+Kind = Literal["cause", "check", "labelled", "doubtful", "page"]
 Decided = Literal["accept", "refuse"]
 BESIDE, DECISIONS = ".build/beside.jsonl", "decisions.jsonl"
 LONGEST: Final = 1024 * 1024
@@ -56,9 +57,12 @@ class ReviewDecision:
 
 
 def items_of(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
-    """Everything of a built folder, incidents first. Raises Refusal for one that is none, or that was changed into what cannot be read."""
+    """Everything of a built folder: causes first, since incidents bear their labels. Raises Refusal for one that is none, or that cannot be
+    read any more."""
     if not (folder / "REVIEW.md").is_file():
         raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
+    causes, checks = drafted_causes(folder), drafted_checks(folder)
+    labels = {*labels, *(one["label"] for one in causes)}
     try:
         written = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
         pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
@@ -66,7 +70,9 @@ def items_of(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
         raise Refusal("\n".join([f"{folder} cannot be used:", *why.problems]), 2) from why
     about = {str(row.get("id")): row for row in _rows(folder / BESIDE)}
     entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
-    items = [_item(row["id"], "labelled", row, about.get(row["id"], {})) for row in entries]
+    items = [BuiltItem(str(one["label"]), "cause", one) for one in causes]
+    items += [BuiltItem(str(one.get("id")), "check", one) for one in checks]
+    items += [_item(row["id"], "labelled", row, about.get(row["id"], {})) for row in entries]
     items += [_item(name, "doubtful", row["entry"], row) for name, row in about.items() if isinstance(row.get("entry"), dict)]
     assert len(entries) == len(written)
     return items + [BuiltItem(page.id, "page", _shown(page)) for page in pages]

@@ -12,10 +12,13 @@ import yaml
 
 from bot.run.site import site_taxonomy
 from bot.settings import Settings
-from bot.terminal.builds.folder import BuiltItem, Decided, ReviewDecision, decided, items_of, keep, wrong_with
+from bot.terminal.builds.drafts import wrong_with_cause, wrong_with_check
+from bot.terminal.builds.folder import BuiltItem, Decided, Kind, ReviewDecision, decided, items_of, keep, wrong_with
 from kb.redact import redact, visible
 from kb.taxonomy.labels import Taxonomy
 
+INCIDENTS: Final[tuple[Kind, ...]] = ("labelled", "doubtful")
+"""What bears a label that people may change."""
 MOST_TEXT: Final = 1_200
 """Characters of a page that are shown."""
 HELP: Final = """a  accept it as it stands
@@ -39,9 +42,12 @@ class Talk:
 
 @dataclass(slots=True)
 class _Sitting:
+    settings: Settings
     folder: Path
     taxonomy: Taxonomy
     talk: Talk
+    new: dict[str, str]
+    """Causes of this build that were not refused: label → title."""
 
     def through(self, items: Sequence[BuiltItem]) -> None:
         for number, item in enumerate(items, 1):
@@ -51,7 +57,7 @@ class _Sitting:
     def _one(self, item: BuiltItem, place: str) -> bool:
         """Whether to go on behind it."""
         entry = dict(item.entry)
-        self.talk.say("\n".join(_told(item, entry, place, self.taxonomy)))
+        self.talk.say("\n".join(_told(item, entry, place, self._titles)))
         while (said := self.talk.ask(_choices(item))) is not None:
             word, _, rest = said.strip().partition(" ")
             match word.lower():
@@ -60,8 +66,8 @@ class _Sitting:
                 case "s":
                     return True
                 case "r":
-                    return self._keep(item, "refuse", {})
-                case "e" | "c" as how if item.kind != "page":
+                    return self._refused(item)
+                case "e" | "c" as how if f"[{how}]" in _choices(item):
                     entry = self._edited(item, entry) if how == "e" else self._caused(entry, rest)
                 case choice if (label := self._chosen(item, entry, choice, rest)) is not None:
                     if self._taken(item, entry | ({"label": label} if label else {})):
@@ -71,10 +77,10 @@ class _Sitting:
         return False
 
     def _chosen(self, item: BuiltItem, entry: Mapping[str, Any], choice: str, rest: str) -> str | None:
-        """The label under which it is accepted, empty for a page; None where that was no acceptance."""
+        """The label under which it is accepted, empty for what has none; None where that was no acceptance."""
         if choice == "a":
             return str(entry.get("label", ""))
-        if item.kind == "page":
+        if item.kind not in INCIDENTS:
             return None
         if choice in ("1", "2", "3") and int(choice) <= len(item.near):
             return item.near[int(choice) - 1]
@@ -83,19 +89,40 @@ class _Sitting:
         return None
 
     def _label(self, typed: str) -> str | None:
-        if typed in self.taxonomy.leaves:
+        if typed in self._labels:
             return typed
-        like = get_close_matches(typed, self.taxonomy.leaves, n=3, cutoff=0.4)
+        like = get_close_matches(typed, self._labels, n=3, cutoff=0.4)
         self.talk.say(f"{visible(typed)} is no label" + (f"; near it: {', '.join(like)}" if like else ""))
         return None
 
     def _taken(self, item: BuiltItem, entry: dict[str, Any]) -> bool:
-        wrong = wrong_with([entry], self.taxonomy.leaves) if item.kind != "page" else []
-        if item.kind != "page" and not entry.get("root_cause"):
-            wrong = ["nobody said what the cause was: `c TEXT` says it"]
+        wrong = self._wrong(item, entry)
         for problem in wrong:
             self.talk.say(f"not accepted: {problem}")
         return not wrong and self._keep(item, "accept", entry if item.kind != "page" else {})
+
+    def _wrong(self, item: BuiltItem, entry: Mapping[str, Any]) -> list[str]:
+        match item.kind:
+            case "page":
+                return []
+            case "cause":
+                return wrong_with_cause(entry, self.settings.kb_dir)
+            case "check":
+                return wrong_with_check(entry, self.settings.check_programs)
+        return wrong_with([entry], self._labels) if entry.get("root_cause") else ["nobody said what the cause was: `c TEXT` says it"]
+
+    def _refused(self, item: BuiltItem) -> bool:
+        if item.kind == "cause":
+            self.new.pop(item.id, None)
+        return self._keep(item, "refuse", {})
+
+    @property
+    def _labels(self) -> list[str]:
+        return [*self.taxonomy.leaves, *self.new]
+
+    @property
+    def _titles(self) -> Mapping[str, str]:
+        return {**self.taxonomy.titles, **self.new}
 
     def _caused(self, entry: dict[str, Any], said: str) -> dict[str, Any]:
         cause = redact(" ".join(said.split()))
@@ -112,8 +139,9 @@ class _Sitting:
         except (yaml.YAMLError, RecursionError) as why:
             self.talk.say(f"not taken over, it is no YAML: {' '.join(str(why).split())[:200]}")
             return entry
-        if not isinstance(after, dict) or after.get("id") != item.id:
-            self.talk.say(f"not taken over: the fields of one incident are wanted, and its id stays {item.id}")
+        name = "label" if item.kind == "cause" else "id"
+        if not isinstance(after, dict) or after.get(name) != item.id:
+            self.talk.say(f"not taken over: the fields of one entry are wanted, and its {name} stays {item.id}")
             return entry
         self.talk.say("changed; `a` accepts it")
         return {str(key): value for key, value in after.items()}
@@ -130,9 +158,15 @@ def review_folder(settings: Settings, folder: Path, talk: Talk, *, as_json: bool
     before = {} if again else decided(folder, items)
     waiting = [one for one in items if (one.kind, one.id) not in before]
     if not as_json:
-        _Sitting(folder, taxonomy, talk).through(waiting)
+        causes = {one.id: str(one.entry.get("title")) for one in items if one.kind == "cause" and _not_refused(one, before)}
+        _Sitting(settings, folder, taxonomy, talk, causes).through(waiting)
     print(_ended(folder, items, as_json=as_json))
     return 0
+
+
+def _not_refused(item: BuiltItem, known: Mapping[tuple[Kind, str], ReviewDecision]) -> bool:
+    said = known.get((item.kind, item.id))
+    return said is None or said.does != "refuse"
 
 
 def _ended(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
@@ -149,14 +183,18 @@ def _ended(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
 def _choices(item: BuiltItem) -> str:
     if item.kind == "page":
         return "[a]ccept  [r]efuse  [s]kip  [q]uit  [?] > "
+    if item.kind not in INCIDENTS:
+        return "[a]ccept  [e]dit  [r]efuse  [s]kip  [q]uit  [?] > "
     return "[a]ccept  [1-3] or [l]abel  [c]ause  [e]dit  [r]efuse  [s]kip  [q]uit  [?] > "
 
 
-def _told(item: BuiltItem, entry: Mapping[str, Any], place: str, taxonomy: Taxonomy) -> list[str]:
+def _told(item: BuiltItem, entry: Mapping[str, Any], place: str, titles: Mapping[str, str]) -> list[str]:
     """What a person sees; every word of it is a stranger's and commands no terminal."""
     head = f"\n{place} · {item.kind} · {item.id}"
     if item.kind == "page":
         return [head, *map(visible, (str(entry["title"]), str(entry["text"])[:MOST_TEXT]))]
+    if item.kind not in INCIDENTS:
+        return [head, *map(visible, yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120).rstrip().split("\n"))]
     said = f" ({item.said_by})" if item.said_by else ""
     rows = {
         "what": entry.get("title"),
@@ -167,6 +205,6 @@ def _told(item: BuiltItem, entry: Mapping[str, Any], place: str, taxonomy: Taxon
         "why": item.why,
     }
     label = str(entry.get("label", ""))
-    near = [f"  {number} {one}  {taxonomy.title(one)}" for number, one in enumerate(item.near[:3], 1) if one in taxonomy.leaves]
-    named = f"label  {label}  {taxonomy.title(label) if label in taxonomy.leaves else ''}  {item.sure}"
+    near = [f"  {number} {one}  {titles[one]}" for number, one in enumerate(item.near[:3], 1) if one in titles]
+    named = f"label  {label}  {titles.get(label, '')}  {item.sure}"
     return [head, *(f"{name:<6} {visible(str(told))}" for name, told in rows.items() if told), visible(named), *near]

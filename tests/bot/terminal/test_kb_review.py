@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from bot.refusal import Refusal
+from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import load
 from bot.terminal.builds.applying import apply
 from bot.terminal.builds.building import build
@@ -232,3 +233,70 @@ def test_from_the_terminal_by_a_pipe(built: Path, tmp_path: Path) -> None:
     for words, why in ((("review", str(tmp_path)), "holds no finished build"), (("apply", str(built)), "name the site's folder")):
         ran = rackmedic("kb", *words)
         assert (ran.returncode, why in ran.stderr) == (2, True)
+
+
+PUMP = [
+    {
+        "id": f"PUMP-{number}", "title": f"hall {number} went dark", "created": f"2024-05-0{number}T10:00:00Z", "label": "COOLING/Quench pump leaks",
+        "description": "The quench pump of the zorbulator stopped. I ran `cat /proc/driver/ours/state`.",
+        "comments": [{"author": "Ada", "body": "Root cause: a worn gasket of the quench pump. mlx5_1 is the control plane on this SKU."}],
+    }
+    for number in (1, 2, 3)
+]  # fmt: skip
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Path:
+    """A build that met a cause which no label names."""
+    (tmp_path / "pump.jsonl").write_text("\n".join(map(json.dumps, PUMP)))
+    build(SITE, [tmp_path / "pump.jsonl"], tmp_path / "grown", (), as_json=True)
+    return tmp_path / "grown"
+
+
+def test_a_new_cause_is_accepted_before_its_incidents_and_taken_over_with_them(grown: Path, tmp_path: Path) -> None:
+    somebody = reviewed(grown, Somebody("a", "a", "a", "a", "a", "a"))
+    kinds = [one.split(" · ")[1] for one in somebody.shown if " · " in one]
+    assert kinds == ["cause", "check", "labelled", "labelled", "labelled", "page"]
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0
+    site = SITE.model_copy(update={"kb_dir": tmp_path / "kb"})
+    [label] = set(site_taxonomy(site.kb_dir).leaves) - set(LABELS)
+    assert label.endswith(".Quench_Pump_Leaks")
+    assert "cat_proc_driver_ours_state" in site_checks(site)
+    assert [one.label for one in site_incidents(site.kb_dir) if one.id.startswith("pump")] == [label] * 3
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0, "twice is once"
+
+
+def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Path, tmp_path: Path) -> None:
+    somebody = reviewed(grown, Somebody("r", "r", "a", "2", "r", "r", "r"))
+    assert "unknown label INTERCONNECT.IB.Quench_Pump_Leaks" in "\n".join(somebody.shown)
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0
+    assert not (tmp_path / "kb" / "taxonomy").exists()
+    assert [one.label in LABELS for one in site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
+
+
+def test_an_incident_of_a_cause_that_nobody_accepted_is_not_taken_over(grown: Path, tmp_path: Path) -> None:
+    reviewed(grown, Somebody("s", "s", "a", "q"))
+    with pytest.raises(Refusal, match="their label is new here and was not accepted: pump-1"):
+        apply(SITE, grown, tmp_path / "kb", None, as_json=True)
+    assert not (tmp_path / "kb").exists()
+
+
+def test_a_cause_and_a_check_are_edited_within_what_their_readers_take(grown: Path) -> None:
+    heavy = "{label: LABEL, title: x, description: y, scope: node, owner: nobody, symptoms: [vague], words: [x], only_words: true, next_step: z, share: 0.9,"
+    [cause] = [one for one in items_of(grown, LABELS) if one.kind == "cause"]
+    edited = heavy.replace("LABEL", cause.id) + " share_from: us, sources: [us]}"
+    told = "\n".join(reviewed(grown, Somebody("e", "a", "q", edits=edited)).shown)
+    assert "share must lie between" in told
+    assert "not accepted" in told
+    shell = "{id: cat_proc_driver_ours_state, asks: x, command: [rm, -rf, /], timeout: 1, cap_bytes: 9, facts: [{key: site.x, kind: str, regex: x}]}"
+    told = "\n".join(reviewed(grown, Somebody("s", "e", "a", "q", edits=shell)).shown)
+    assert "'rm' is no program that is known to only read" in told
+    assert says(grown) == {}
+
+
+def test_drafts_that_somebody_broke_are_named(grown: Path) -> None:
+    [file] = (grown / "taxonomy").glob("*.yaml")
+    for text in ("{no: [yaml", "leaves: {A.B: 3}", "- 1", "leaves: 7"):
+        file.write_text(text)
+        with pytest.raises(Refusal, match=f"{file.name} is no"):
+            items_of(grown, LABELS)

@@ -1,0 +1,128 @@
+"""What the people of a thread used on the way to its cause: looks that we have, commands that we have not, errors they quoted, and sentences that
+stay true when the incident is over. Pure, no model; a first draft that a person goes through.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Final
+
+from graph.reading.pasted import read_pasted
+from graph.reading.reports import understand
+from kb.exports.row import ExportRow
+from kb.shapes import squashed
+from kb.taxonomy.labels import Taxonomy
+from tools.checks.row import Check
+from tools.checks.site.readonly import refusals
+
+NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST, QUOTE, MOST_READ = 4, 200, 6_000
+"""Of each kind that are kept of a thread, characters of a sentence, and of a thread that are read."""
+_COMMAND: Final = re.compile(r"(?:^|\n)\s{0,4}[$#] (?P<prompt>[a-z/][^\n]{2,120})|`(?P<ticks>[a-z/][^`\n]{2,120})`")
+_WORD: Final = re.compile(r"[A-Za-z0-9_./:=,+%@-]{1,80}")
+_ENDS: Final = re.compile(r"(?<=[.!?])\s|\n")
+_THING: Final = re.compile(
+    r"\bmlx5_\d|\b(?:eth|ib|bond|en[spo])\d|\bGPU ?\d|\bNVSwitch|\bPCIe slot|\b(?:rack|switch|storage|partition|subnet|VLAN|BIOS|firmware)\b"
+    r"|\b(?:this|that|these|those|our|all) (?:SKU|node type|nodes|racks|fabric|cluster|servers|hosts|machines)\b",
+    re.IGNORECASE,
+)
+_STANDS: Final = re.compile(
+    r"\b(?:is|are|has|have|uses?|carries|hangs?|goes|belongs?|needs?|must|never|always|only|cannot|supports?)\b", re.IGNORECASE
+)
+_PASSES: Final = re.compile(
+    r"\b(?:was|were|had|did|i|we|my|you|your|now|today|yesterday|tonight|just|currently|still|looks?|seems?|maybe|perhaps|might|think|guess"
+    r"|fail\w*|error\w*|broken|down|hung|crash\w*|please|thanks|same)\b|\?",
+    re.IGNORECASE,
+)
+_LOOKS: Final = re.compile(r"^(?:please |first |then |to be sure |next )?(?:check|run|look at|verify|compare|inspect)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Discussed:
+    """What a thread gives beside its cause."""
+
+    looks: tuple[str, ...] = ()
+    """Ids of checks that ask what somebody asked by hand, the most asked first."""
+    commands: tuple[str, ...] = ()
+    """Commands that only read and that no check runs; words apart by a blank."""
+    errors: tuple[str, ...] = ()
+    """What quoted lines say, as `key=value` of our extractors."""
+    symptoms: tuple[str, ...] = ()
+    lasting: tuple[str, ...] = ()
+    """Sentences about the machines that were true before and are true after."""
+    told: tuple[str, ...] = ()
+    """Sentences that tell somebody where to look."""
+
+
+NOTHING: Final = Discussed()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadReader:
+    """What threads are read with; build one and keep it. `keys`: those that a cause of the taxonomy has a clue on."""
+
+    checks: Mapping[str, Check]
+    programs: Mapping[str, tuple[tuple[str, frozenset[str]], ...]]
+    keys: frozenset[str]
+
+    @classmethod
+    def of(cls, checks: Mapping[str, Check], taxonomy: Taxonomy) -> "ThreadReader":
+        by: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        for check in checks.values():
+            for command in check.commands:
+                by.setdefault(_program(command.argv[0]), []).append((check.id, frozenset(command.argv[1:])))
+        keys = frozenset(clue.key for leaf in taxonomy.leaves.values() for clue in leaf.evidence)
+        return cls(checks, {name: tuple(rows) for name, rows in by.items()}, keys)
+
+    def read(self, row: ExportRow) -> Discussed:
+        """Bounded by `MOST` of each."""
+        text = row.text[:MOST_READ]
+        found = [*map(self._look, typed := list(commands(text)))]
+        own = (" ".join(words) for words, look in zip(typed, found, strict=True) if not look and not any(refusals(words)))
+        said = [squashed(part) for part in _ENDS.split(text) if part.strip()]
+        return Discussed(
+            looks=_most(look for look in found if look),
+            commands=_most(own),
+            errors=self._errors(text),
+            symptoms=tuple(one for one in understand(text, (), NO_TIME).symptoms if one != "vague")[:MOST],
+            lasting=_most(one for one in said if stays_true(one)),
+            told=_most(one for one in said if 20 <= len(one) <= QUOTE and _LOOKS.search(one)),
+        )
+
+    def _look(self, words: tuple[str, ...]) -> str:
+        """The check that runs the same program with the most of the same words; none that shares no word where it has some."""
+        rows = self.programs.get(_program(words[0]), ())
+        given = set(words[1:])
+        best = max(rows, key=lambda row: (len(row[1] & given), -len(row[1])), default=("", frozenset()))
+        return best[0] if best[1] & given or not best[1] or not given else ""
+
+    def _errors(self, text: str) -> tuple[str, ...]:
+        facts = (fact for fact in read_pasted(text, self.checks).facts if fact.key in self.keys)
+        plain = (f"{fact.key}={fact.value}" for fact in facts if isinstance(fact.value, str | int) and not isinstance(fact.value, bool))
+        return _most(one for one in plain if len(one) <= QUOTE)
+
+
+def commands(text: str) -> Iterator[tuple[str, ...]]:
+    """What was typed behind a prompt or stands between backticks, without what a pipe does with it."""
+    for found in _COMMAND.finditer(text):
+        words = (found["prompt"] or found["ticks"]).partition("|")[0].split()
+        while words and words[0] in ("sudo", "-n"):
+            words = words[1:]
+        if words and all(_WORD.fullmatch(word) for word in words):
+            yield tuple(words)
+
+
+def stays_true(sentence: str) -> bool:
+    """Whether it says of the machines how they are, and nothing of what befell them or of who says it."""
+    return 20 <= len(sentence) <= QUOTE and bool(_THING.search(sentence) and _STANDS.search(sentence)) and not _PASSES.search(sentence)
+
+
+def _program(word: str) -> str:
+    return PurePosixPath(word).name
+
+
+def _most(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(one for one, _ in Counter(found).most_common(MOST))

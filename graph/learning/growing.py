@@ -1,0 +1,237 @@
+"""The second pass over an export: causes that no label names are walked in the order of time, and each is a cause met before, near to one, or new.
+
+A cause is named by the export, by a model, or by nobody: then three threads in like words make one. What is new is a draft: people decide.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from graph.learning.labelling import SURE, LabelledRow
+from kb.history.bm25 import Corpus
+from kb.history.words import tokens
+from kb.taxonomy.labels import CATEGORIES, Taxonomy
+
+NEAR: Final = 0.7
+"""Likeness of two names from which they are one; no two labels of ours are as much alike, and a test holds that."""
+ALIKE: Final = 0.4
+"""Likeness of two threads nobody named, from which they are of one cause."""
+THREADS: Final = 3
+"""In like words, that make a cause that nobody named."""
+AGREED: Final = 0.6
+"""Share of the threads of a name that words put under one label of ours, from which the name is that label."""
+RAREST, MOST_WALKED = 6, 3_000
+"""Terms by which a like thread is looked for, and threads without a name that are compared."""
+_PARTS: Final = re.compile(r"\s*[./>:|]\s*")
+_NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
+_LEADS: Final = re.compile(
+    r"^(?:in the end )?(?:it )?(?:the )?(?:root )?"
+    r"(?:(?:cause|culprit|problem|issue|reason)(?: was|:| is)|turn(?:s|ed) out(?: that)?|caused by|due to|because)[:,]?\s+",
+    re.IGNORECASE,
+)
+_NO_NAME: Final = """
+a after an and be been by cause culprit for from in is issue it its no not of on or problem reason root that the to turned was when were with because are
+"""
+_FILLER: Final = frozenset(_NO_NAME.split())
+
+
+@dataclass(slots=True)
+class NewCause:
+    """A cause that no label names. `why` says who named it; `of` are its incidents, in the order of time."""
+
+    label: str
+    title: str
+    why: str
+    of: list[LabelledRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedName:
+    """A name that is what a label says already."""
+
+    named: str
+    into: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """The rows in the order in which they came, labelled anew where a cause was found for them; what is new, and what was merged."""
+
+    rows: tuple[LabelledRow, ...]
+    new: tuple[NewCause, ...] = ()
+    merged: tuple[MergedName, ...] = ()
+
+
+def grown(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> Grown:
+    """Nothing is lost: what finds no cause stays as it was."""
+    walk = _Walk(taxonomy, Corpus.of({name: _says(name, taxonomy) for name in taxonomy.leaves}))
+    open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
+    for name, named in _by_name(open_ones).items():
+        walk.named(name, named)
+    walk.unnamed([row for row in open_ones if not row.named][:MOST_WALKED])
+    return Grown(tuple(walk.placed.get(id(row), row) for row in rows), tuple(walk.new.values()), tuple(walk.merged))
+
+
+@dataclass(slots=True)
+class _Walk:
+    taxonomy: Taxonomy
+    known: Corpus
+    new: dict[str, NewCause] = field(default_factory=dict)
+    merged: list[MergedName] = field(default_factory=list)
+    placed: dict[int, LabelledRow] = field(default_factory=dict)
+
+    def named(self, name: str, rows: Sequence[LabelledRow]) -> None:
+        """A name that is met for the first time, with all its threads."""
+        by = rows[0].by
+        into, why = self._voted(rows) if not by else ("", "")
+        if not into:
+            into, why = self._near(name)
+        if not into:
+            into = self._add(_label(name, rows, self._taken()), _title(name), f"named by {by or 'the export'}").label
+        else:
+            self.merged.append(MergedName(name, into, why))
+        self._place(rows, into, why or f"new: {self.new[into].why}")
+
+    def unnamed(self, rows: Sequence[LabelledRow]) -> None:
+        """Threads that nobody named, by their words."""
+        for group in _clusters(rows, self.known):
+            if len(group) < THREADS:
+                continue
+            said = group[0].root_cause
+            cause = self._add(
+                _label(" ".join(shared_words(group)[:4]), group, self._taken()), _title_said(said), "by like words of its threads"
+            )
+            self._place(group, cause.label, f"new: {cause.why}")
+
+    def _voted(self, rows: Sequence[LabelledRow]) -> tuple[str, str]:
+        sure = Counter(row.label for row in rows if row.confidence >= SURE)
+        label, votes = sure.most_common(1)[0] if sure else ("", 0)
+        return (label, f"{votes} of {len(rows)} read like it") if votes and votes >= AGREED * len(rows) else ("", "")
+
+    def _near(self, name: str) -> tuple[str, str]:
+        """The label or the new cause that says the same; what is of one name has the likeness of 1."""
+        like = {label: self.known.likeness(name, self.taxonomy.title(label)) for label in self.taxonomy.leaves}
+        like |= {label: self.known.likeness(name, cause.title) for label, cause in self.new.items()}
+        label = max(like, key=lambda one: (like[one], one))
+        return (label, f"says the same as “{self._title_of(label)}” ({like[label]:.0%} alike)") if like[label] >= NEAR else ("", "")
+
+    def _title_of(self, label: str) -> str:
+        return self.new[label].title if label in self.new else self.taxonomy.title(label)
+
+    def _taken(self) -> set[str]:
+        return {*self.taxonomy.leaves, *self.new}
+
+    def _add(self, label: str, title: str, why: str) -> NewCause:
+        self.new[label] = NewCause(label, title, why)
+        return self.new[label]
+
+    def _place(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
+        for row in rows:
+            near = (row.label, *row.others)
+            self.placed[id(row)] = now = replace(
+                row, verdict="labelled", label=label, why=why, others=tuple(one for one in near if one != label)[:2], confidence=0.0
+            )
+            if label in self.new:
+                self.new[label].of.append(now)
+
+
+def shared_words(rows: Sequence[LabelledRow]) -> list[str]:
+    """Words of causes and titles that at least half of the threads have, those of most threads and the longest first."""
+    seen = Counter(word for row in rows for word in dict.fromkeys(_words(f"{row.title} {row.root_cause}")))
+    return sorted((word for word, times in seen.items() if 2 * times >= len(rows)), key=lambda word: (-seen[word], -len(word), word))[:8]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _NO_WORD.sub(" ", text.lower()).split() if len(word) > 3 and word not in _FILLER and not word.isdigit()]
+
+
+def _by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow]]:
+    found: dict[str, list[LabelledRow]] = {}
+    first: dict[str, str] = {}
+    for row in rows:
+        if row.named:
+            same = " ".join(_NO_WORD.sub(" ", row.named.lower()).split())
+            found.setdefault(first.setdefault(same, row.named), []).append(row)
+    return found
+
+
+def _says(label: str, taxonomy: Taxonomy) -> str:
+    leaf = taxonomy.leaves[label]
+    return f"{leaf.title} {leaf.description}"
+
+
+def _title(name: str) -> str:
+    return _PARTS.split(name)[-1] or name
+
+
+def _title_said(cause: str) -> str:
+    """The sentence without how it begins and ends."""
+    bare = _LEADS.sub("", cause[:160]).rstrip(". ") or cause[:160]
+    return bare[0].upper() + bare[1:]
+
+
+def _label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
+    """`CATEGORY.BRANCH.Name`, which nothing else has: where somebody says so, else beside the labels that its threads read like."""
+    parts = _PARTS.split(name)
+    told = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
+    nearest = Counter(row.label.rpartition(".")[0] for row in rows)
+    branch = told if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", told) else min(nearest, key=lambda one: (-nearest[one], one))
+    plain = [word for word in _NO_WORD.sub(" ", parts[-1]).split() if word.lower() not in _FILLER][:5]
+    leaf = re.sub(r"^[^A-Za-z]+", "", "_".join(word[0].upper() + word[1:] for word in plain))[:48].strip("_") or "Cause"
+    label, number = f"{branch}.{leaf}", 2
+    while label in taken:
+        label, number = f"{branch}.{leaf}_{number}", number + 1
+    return label
+
+
+def _clusters(rows: Sequence[LabelledRow], known: Corpus) -> list[list[LabelledRow]]:
+    """Each with the thread that it began with, which is found by the rarest terms of a like one. How rare a term is, our own labels say too."""
+    told = [_Terms.of(row) for row in rows]
+    seen = Counter(term for one in told for term in one.every)
+    seen.update(term for words in known.documents.values() for term in words)
+    of = len(rows) + len(known.documents)
+    rarity = {term: math.log(1 + (of - times + 0.5) / (times + 0.5)) for term, times in seen.items()}
+    groups: list[list[LabelledRow]] = []
+    first: list[_Terms] = []
+    at: dict[str, list[int]] = {}
+    for row, had in zip(rows, told, strict=True):
+        rare = sorted(had.every, key=lambda term: (-rarity[term], term))
+        near = {group for term in rare[:RAREST] for group in at.get(term, ())}
+        alike, best = max(((had.alike(first[group], rarity), -group) for group in near), default=(0.0, 0))
+        if alike < ALIKE:
+            best = -len(groups)
+            groups.append([])
+            first.append(had)
+            for term in rare:
+                at.setdefault(term, []).append(-best)
+        groups[-best].append(row)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Of a thread, and of what somebody called its cause."""
+
+    every: frozenset[str]
+    cause: frozenset[str]
+
+    @classmethod
+    def of(cls, row: LabelledRow) -> "_Terms":
+        cause = frozenset(tokens(_LEADS.sub("", row.root_cause)))
+        return cls(cause | set(tokens(f"{row.title} {row.description}")), cause)
+
+    def alike(self, other: "_Terms", rarity: Mapping[str, float]) -> float:
+        """Half by the cause and half by all: what looks the same may have another cause, and a cause is said in few words."""
+        return (_alike(self.every, other.every, rarity) + _alike(self.cause, other.cause, rarity)) / 2
+
+
+def _alike(mine: frozenset[str], theirs: frozenset[str], rarity: Mapping[str, float]) -> float:
+    def size(terms: frozenset[str]) -> float:
+        return math.sqrt(sum(rarity[term] ** 2 for term in terms))
+
+    scale = size(mine) * size(theirs)
+    return sum(rarity[term] ** 2 for term in mine & theirs) / scale if scale else 0.0
