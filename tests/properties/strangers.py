@@ -89,6 +89,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "tools.checks.site.patterns.whole_pattern": {"longest": 200},
     "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
+    "bot.terminal.builds.folder.plain_name": {"without": "row"},
     "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }
 """What a name means in one function alone."""

@@ -80,7 +80,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         file = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as why:
         raise Refusal(f"{path} is no YAML: {' '.join(str(why).split())[:200]}", 2) from why
-    file = file if isinstance(file, dict) else {"checks": 0}
+    file = file if isinstance(file, dict) else {"checks": "none"}
     leaves, branches, checks = file.get("leaves") or {}, file.get("branches") or {}, file.get("checks") or []
     whole = isinstance(leaves, dict) and isinstance(branches, dict) and isinstance(checks, list)
     if not whole or not all(isinstance(row, dict) for row in (*leaves.values(), *checks)):
