@@ -14,6 +14,7 @@ from tools.inventory.jobs import JobPlace, Mine
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
     from graph.reading.handed_in import Reader
+    from kb.history.pages import SitePage
     from kb.taxonomy.labels import Taxonomy
     from tools.evidence import EvidenceStore
     from tools.fleet.fleet import Fleet
@@ -166,6 +167,8 @@ class Ports:
     evidence: "EvidenceStore"
     clock: Clock
     model: "Reasoner | None" = None
+    pages: "Sequence[SitePage]" = ()
+    """The site's own pages, shown beside what was found."""
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
     reader: "Reader | None" = None
     """Reads large texts without holding up the loop; None where nobody else waits for it (terminal, bench)."""

@@ -108,6 +108,15 @@ class RecalledLesson(Stored):
     """How much alike, 0 to 1, by what it is trusted."""
 
 
+class SiteNote(Stored):
+    """What a page of this site says about it: lines that somebody wrote there, for our own people alone."""
+
+    page: str
+    title: str
+    says: tuple[str, ...] = ()
+    source: str = ""
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -158,5 +167,7 @@ class Report(Stored):
     """The files that came with the item, acknowledged."""
     recalled: tuple[RecalledLesson, ...] = ()
     """Lessons of the same cause, or, where no cause was found, those that it sounds like."""
+    notes: tuple[SiteNote, ...] = ()
+    """What the site's own pages say about the cause and its hosts."""
     threads: tuple[EarlierThread, ...] = ()
     """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""

@@ -21,6 +21,7 @@ from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.tickets import hand_over
+from graph.learning.noted import with_notes
 from graph.learning.recalled import with_recalled
 from graph.milestones import milestones_after
 from graph.ports import Ports, Progress
@@ -32,7 +33,7 @@ from graph.state import Hypothesis, Incident, Outcome, Stats
 from tools.fact import Status
 from tools.inventory.ranges import expand, fold
 
-MOST_BLIND, MOST_DONE, MOST_ASKED = 20, 50, 12
+MOST_BLIND, MOST_DONE, MOST_ASKED, LIKELIEST = 20, 50, 12, 2
 LONGEST_REASON = 120
 ANSWER = "Answer the questions, or hand the incident over."
 TELL_MORE = "I have no more questions: tell me anything new, say recheck, or hand the incident over."
@@ -44,7 +45,9 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = await weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
-    said = _with_files(_with_pictures(_looked(case, now, ports), case) if diagnosing else await answer(case, now, ports), case)
+    said = _with_files(
+        _with_pictures(_noted(_looked(case, now, ports), case, now, ports), case) if diagnosing else await answer(case, now, ports), case
+    )
     concluded = await with_fixes(said, case, now, ports)
     if diagnosing:
         concluded = _to_people(concluded, case, now)
@@ -82,6 +85,15 @@ def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
         causes = "; ".join(_named(now, row) for row in found.report.root_causes[:3])
         return with_changes(found, case, causes, about_in_words(about, case.item.at) if about else "")
     return looked_again(found, case, now, ports) if case.turn.narrow else found
+
+
+def _noted(said: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
+    """With what the site's own pages say of its causes, or where none was found of the likeliest."""
+    if not ports.pages:
+        return said
+    hosts = {name: ports.inventory.hosts[name] for name in case.hosts if name in ports.inventory.hosts}
+    likely = list(now.standings)[:LIKELIEST]
+    return replace(said, report=with_notes(said.report, ports.pages, case.brief.text, likely, hosts))
 
 
 def _with_pictures(said: Concluded, case: Case) -> Concluded:

@@ -17,6 +17,7 @@ from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
 from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
+from graph.learning.noted import hints
 from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
@@ -66,7 +67,8 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.in_question, *case.hosts))) if news else case.in_question
     similar = await ports.history.similar(case.brief.text, 2, case.reader) if case.brief.text else []
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
-    priors = _trimmed(together(word_priors(ports.taxonomy.decidable, case.brief), past_priors(known)))
+    noted = [(label, score) for label, score in hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
+    priors = _trimmed(together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted])))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     turn = replace(turn, recalled=recalled(turn.recalled, similar))
     case = replace(case, turn=turn)

@@ -23,6 +23,7 @@ from kb.customers.words import load_customer_words
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import History
 from kb.history.lessons import Lesson
+from kb.history.pages import SitePage
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import Talk, case_of
 from tools.inventory.hosts import ChannelRow, Inventory
@@ -84,13 +85,16 @@ def shared(inventory: Inventory) -> Inventory:
     return inventory.model_copy(update={"hosts": hosts, "groups": groups, "channels": CHANNELS})
 
 
-async def asked(text: str, *faults: dict[str, Any], closed: Sequence[PastIncident] = ()) -> tuple[Talk, CustomerView]:
-    """What A sees after this report, and how it was found. `closed`: past incidents beside those that everybody knows."""
+async def asked(
+    text: str, *faults: dict[str, Any], closed: Sequence[PastIncident] = (), pages: Sequence[SitePage] = ()
+) -> tuple[Talk, CustomerView]:
+    """What A sees after this report, and how it was found. `closed`: past incidents beside those that everybody knows; `pages`: our own."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     if closed:
         told.ports = replace(told.ports, history=History((*load_seeds(), *closed)))
+    told.ports = replace(told.ports, pages=pages)
     await told.reports(text)
     reader = CustomerReader(frozenset(OURS), WORDS, names=ALIASES)
     return told, customer_view(await told.rows(), reader)
@@ -167,3 +171,16 @@ async def test_both_names_of_a_host_of_their_own_are_understood_and_one_is_shown
     assert seen(views[0]) == seen(views[1])
     assert [cause.hosts for cause in views[0].causes] == [("train-01",)]
     assert "gpu-003" not in seen(views[0])
+
+
+@pytest.mark.parametrize("labels", [("GPU.BUS.Fallen_Off_Bus",), ()])
+async def test_what_our_pages_say_is_told_to_our_side_alone(labels: tuple[str, ...]) -> None:
+    ask = "training on gpu-003 stops, a GPU is gone"
+    page = SitePage("canary-page", f"{ask} canary-title", f"{ask}: canary-person of canary-b1 knows", labels, source="canary-wiki")
+    told, view = await asked(ask, {"id": "G07", "node": "gpu-003", "gpu": 5}, pages=[page])
+    said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
+    assert view.causes
+    assert "canary" not in (seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)).lower()
+    report = (await told.rows()).report
+    assert report
+    assert [note.page for note in report.notes] == ["canary-page"], "it was planted where nobody reads it"

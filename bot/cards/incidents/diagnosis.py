@@ -9,7 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
-from bot.cards.lessons import recalled
+from bot.cards.lessons import noted, recalled
 from bot.cards.text import Line, Part, answer_line, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in
@@ -79,6 +79,7 @@ def render(
             *_also_seen(report, titles),
             *kept.render(report, links),
             *recalled.render(report, titles),
+            *noted.render(report),
             *_files(report),
             *_logs(report, own),
             *question.parts(report.questions, report.suggestions[:IDEAS]),

@@ -1,0 +1,19 @@
+"""What the site's own pages say about what was found: for our own people alone. Pure."""
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line, bold, code
+from graph.report import Report, SiteNote
+
+
+def render(report: Report) -> list[Block]:
+    """A few lines a page, and where to read the rest; nothing where no page fits."""
+    return [blocks.section(*(line for note in report.notes for line in _lines(note)))] if report.notes else []
+
+
+def _lines(note: SiteNote) -> list[Line]:
+    source = f" ({note.source})" if note.source else ""
+    return [
+        ("📘 From your pages: ", bold(note.title), source, " · ", code(f"rackmedic kb show {note.page}")),
+        *((f"“{said}”",) for said in note.says),
+    ]
