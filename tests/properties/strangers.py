@@ -24,9 +24,11 @@ from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
 from graph.reading.hosts import HostBook
 from graph.reading.reports import Understanding
+from graph.report import Report
 from graph.state import Ladder
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
+from kb.history.pages import SitePage
 from kb.taxonomy.reader import load_taxonomy
 from tools.action import Condition
 from tools.checks import CHECKS
@@ -90,6 +92,13 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
     "bot.terminal.builds.folder.plain_name": {"without": "row"},
+    "graph.learning.noted.hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
+    "graph.learning.noted.with_notes": {
+        "report": Report(item="i", outcome="abstained"),
+        "pages": (SitePage("riser", "Risers", "Press the riser home."),),
+        "likely": (),
+        "hosts": {},
+    },
     "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }
 """What a name means in one function alone."""
