@@ -1,0 +1,100 @@
+"""How far a build's labels agree with those of published incidents: `python -m tests.bench.agreement [--replay FILE] [--json] [FOLDER]`.
+
+The incidents are read as an export: title, description, cause and fix as their threads established them, and no label. Without a recording rules
+label, ignorant of past incidents of the same thread; with one, the model's answers do. `level_1` holds the category against that of the leaf,
+where the taxonomy has the cause, else against the incident's own (`incident_labels`: one cause may be filed under two layers); `level_1_own`
+against the incident's own alone.
+"""
+
+import argparse
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from graph.learning.asked import AskedLabeller
+from graph.learning.labelling import LabelledRow, Labeller
+from graph.model.budget import Budget
+from graph.model.client import Model
+from graph.model.recorded import Recorded
+from kb.exports.row import ExportRow, row_of
+from kb.history.incidents import load_seeds
+from kb.history.likeness import Nearest
+from kb.taxonomy.reader import load_taxonomy
+from tests.bench.incident_labels import expected
+from tests.bench.incidents import INCIDENTS
+from tests.bench.score import mean
+from tools.checks import CHECKS
+
+ANSWERS: Final = Path(__file__).parent / "answers" / "build-67.jsonl"
+"""Of a frontier model, 2026-11, written through a file endpoint from the questions alone: half of it by a reader who knew nothing of this project,
+half by one who had worked on its causes. It answers the prompts and the causes of then; what has changed since, rules label."""
+MODEL: Final = "gpt-4o"
+"""The name under which the questions of that recording were asked."""
+
+
+def as_export(folder: Path) -> list[tuple[ExportRow, str, str]]:
+    """Each incident as a row of an export, and its category and leaf, empty where there is none."""
+    given = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
+    return [(_row(one), *expected(one["category"], one["subcategory"])) for one in given]
+
+
+def agreement(rows: Sequence[tuple[LabelledRow, str, str]]) -> dict[str, Any]:
+    """Shares of rows whose label is right, by level."""
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for row, category, leaf in rows:
+        found = row.label.partition(".")[0]
+        hits["level_1"].append(found == (leaf or category).partition(".")[0])
+        hits["level_1_own"].append(found == category)
+        if leaf:
+            hits["leaf"].append(row.label == leaf)
+    return {level: {"right": sum(row), "of": len(row), **(mean(row) or {})} for level, row in hits.items()}
+
+
+def measure(folder: Path = INCIDENTS, replay: Path | None = None) -> dict[str, Any]:
+    """The shares; with a recording also how many rows it answered."""
+    export = as_export(folder) if folder.is_dir() else []
+    if not export:
+        return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
+    taxonomy, past = load_taxonomy(), load_seeds()
+    nearest = Nearest.of(taxonomy, past)
+    of_thread = {url: [one.id for one in past if one.source_url == url] for url in {row.url for row, _, _ in export}}
+    ruled = [Labeller(taxonomy, nearest.without(of_thread[row.url]), CHECKS) for row, _, _ in export]
+    if replay is None:
+        labelled = [rules.label(row) for rules, (row, _, _) in zip(ruled, export, strict=True)]
+        return agreement(_beside(labelled, export))
+    labelled = asyncio.run(_replayed(Labeller(taxonomy, nearest, CHECKS), [row for row, _, _ in export], replay))
+    return {"answered": sum(bool(row.by) for row in labelled), **agreement(_beside(labelled, export))}
+
+
+async def _replayed(rules: Labeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
+    budget = Budget(calls=len(rows), usd=100.0, tokens=10_000_000)
+    return await AskedLabeller(rules, Model(Recorded(None, MODEL, replay), budget=budget), MODEL).label(rows)
+
+
+def _beside(labelled: Sequence[LabelledRow], export: Sequence[tuple[ExportRow, str, str]]) -> list[tuple[LabelledRow, str, str]]:
+    return [(row, category, leaf) for row, (_, category, leaf) in zip(labelled, export, strict=True)]
+
+
+def _row(one: dict[str, Any]) -> ExportRow:
+    given = {"id": one["id"], "title": one["title"], "description": one["description"], "root_cause": one["root_cause"]}
+    return row_of(given | {"resolution_notes": one["resolution"], "url": one["source_url"]}, one["id"])
+
+
+def main() -> None:
+    """Print the shares."""
+    asks = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    asks.add_argument("folder", nargs="?", type=Path, default=INCIDENTS)
+    asks.add_argument("--replay", type=Path, help=f"a recording of a model's answers, as {ANSWERS.name}")
+    asks.add_argument("--json", action="store_true")
+    given = asks.parse_args()
+    found = measure(given.folder, given.replay)
+    print(json.dumps(found) if given.json else "\n".join(f"{name:<12} {value}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()
