@@ -57,6 +57,12 @@ class Settings(BaseModel):
     model_api_key: SecretStr = Field(SecretStr(""), description="key for the model endpoint")
     model_name: str = Field("gpt-4o-mini", description="model id at that endpoint")
     model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds")
+    embeddings_url: str = Field(
+        "", description="OpenAI-compatible endpoint for embeddings, so that past incidents are found by meaning too; empty: by words alone"
+    )
+    embeddings_key: SecretStr = Field(SecretStr(""), description="key for that endpoint")
+    embeddings_model: str = Field("text-embedding-3-small", description="model id at that endpoint")
+    embeddings_seconds: float = Field(10.0, gt=0, description="deadline for one request to it, in seconds")
     model_calls_per_incident: int = Field(8, ge=0, description="model calls one incident may make")
     model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
     ssh_sessions: int = Field(
@@ -198,7 +204,7 @@ class Settings(BaseModel):
             raise ValueError(f"each must have at least {LEAST_KEY} bytes, as any key of the ledger has")
         return value
 
-    @field_validator("redis_url", "qdrant_url", "model_url", "slack_api_url", mode="after")
+    @field_validator("redis_url", "qdrant_url", "model_url", "embeddings_url", "slack_api_url", mode="after")
     @classmethod
     def _url(cls, value: str, info: Any) -> str:
         schemes = ("redis://", "rediss://", "unix://") if info.field_name == "redis_url" else ("http://", "https://")

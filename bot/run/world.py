@@ -28,6 +28,7 @@ from tools.transport import Transport
 if TYPE_CHECKING:
     from graph.model.budget import SpendBook
     from graph.model.client import Model
+    from kb.history.vectors import Embedder
     from tools.ssh.client import Ssh
 
 
@@ -133,7 +134,16 @@ def _reach(settings: Settings, inventory: Inventory, front: bool) -> tuple[Trans
 
 
 def _history(settings: Settings, taxonomy: Taxonomy) -> History:
-    return History(site_incidents(settings.kb_dir, taxonomy), url=settings.qdrant_url)
+    return History(site_incidents(settings.kb_dir, taxonomy), url=settings.qdrant_url, embedder=_embedder(settings))
+
+
+def _embedder(settings: Settings) -> "Embedder | None":
+    if not settings.embeddings_url:
+        return None
+    from graph.model.embeddings import Embeddings
+
+    key = settings.embeddings_key.get_secret_value()
+    return Embeddings(settings.embeddings_url, key, settings.embeddings_model, seconds=settings.embeddings_seconds)
 
 
 def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":

@@ -1,7 +1,7 @@
 """Incidents like this one, from the past. Qdrant is only the index: rebuilt at start from what the files and accepted lessons say.
 
-Sparse BM25 vectors, computed here, so nothing is downloaded. Embedded in memory, or a Qdrant server by `url`. The client blocks, so
-every call runs in a thread, one at a time.
+Sparse BM25 vectors, computed here, so nothing is downloaded; where an embedder is given, its dense vectors beside them, and Qdrant fuses both ranks
+(RRF). Embedded in memory, or a Qdrant server by `url`. The client blocks, so every call runs in a thread, one at a time.
 """
 
 import asyncio
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from kb.history.bm25 import Corpus, term_weights
 from kb.history.incidents import PastIncident
+from kb.history.vectors import Embedder, Resting
 from kb.history.words import index, tokens
 from kb.redact import cleaned
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-_VECTOR = "bm25"
+_VECTOR, _DENSE = "bm25", "dense"
+_LEAST_ASKED = 20
+"""Of each half that are fused."""
 _TYPICAL_LENGTH = 60.0
 """Terms of an average incident, where there is none yet to average over."""
 
@@ -55,14 +58,25 @@ class Similar:
 class History:
     """Past incidents, searchable. The index is built at the first question (or by `start`).
 
+    Words say how much alike two incidents are, also where vectors order them: a score means the same with an embedder and without one, and what
+    shares no rare word with a report is claimed nowhere, however near its vector.
+
     `trouble` says why the last question could not be answered; an answer without matches leaves it empty.
     """
 
     def __init__(
-        self, past: Iterable[PastIncident] = (), *, url: str = "", api_key: str = "", collection: str = "rackmedic_history"
+        self,
+        past: Iterable[PastIncident] = (),
+        *,
+        url: str = "",
+        api_key: str = "",
+        collection: str = "rackmedic_history",
+        embedder: Embedder | None = None,
     ) -> None:
         self._past = {incident.id: _clean(incident) for incident in past}
         self._url, self._api_key, self._collection = url, api_key, collection
+        self._embedder = Resting(embedder) if embedder else None
+        self._dense = 0  # numbers of a vector in the index; 0: words alone
         self._client: QdrantClient | None = None
         self._corpus = Corpus.of({})
         self._lock = threading.Lock()
@@ -120,38 +134,85 @@ class History:
         return self._client
 
     def _rebuild(self, client: "QdrantClient") -> None:
+        """Also where the collection there has another shape than is wanted now."""
         from qdrant_client import models
 
         self._recount()
-        if not client.collection_exists(self._collection):
+        known = list(self._past.values())
+        self._dense = 0
+        dense = self._vectors([one.text for one in known])
+        self._dense = len(dense[0]) if dense else 0
+        there = client.collection_exists(self._collection)
+        if there and self._dense and _size(client.get_collection(self._collection)) != self._dense:
+            client.delete_collection(self._collection)  # made without vectors, or by another model
+            there = False
+        if not there:
+            wanted = {_DENSE: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
             sparse = {_VECTOR: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-            client.create_collection(self._collection, vectors_config={}, sparse_vectors_config=sparse)
-        if self._past:
-            client.upsert(self._collection, [self._point(incident) for incident in self._past.values()], wait=True)
+            client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
+        if known:
+            client.upsert(self._collection, self._points(known, dense), wait=True)
+
+    def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        """Empty where there are none now, or none that fit the index."""
+        if self._embedder is None or not texts:
+            return []
+        found = self._embedder.vectors(texts) or []
+        self.trouble = self._embedder.trouble
+        if found and self._dense and len(found[0]) != self._dense:
+            self.trouble, found = "the embeddings endpoint answers with vectors of another length than before; start anew", []
+        return found
 
     def _recount(self) -> None:
         self._corpus = Corpus.of({incident.id: incident.text for incident in self._past.values()})
 
-    def _point(self, incident: PastIncident) -> Any:
+    def _points(self, incidents: Sequence[PastIncident], dense: Sequence[list[float]]) -> list[Any]:
+        """`dense`: a vector for each, or none."""
+        return [self._point(one, dense[at] if dense else None) for at, one in enumerate(incidents)]
+
+    def _point(self, incident: PastIncident, dense: list[float] | None) -> Any:
         from qdrant_client import models
 
         weights = term_weights(tokens(incident.text), self._corpus.average or _TYPICAL_LENGTH)
         vector = models.SparseVector(indices=[index(term) for term in weights], values=list(weights.values()))
-        return models.PointStruct(id=_point_id(incident.id), vector={_VECTOR: vector}, payload=asdict(incident))
+        whole: dict[str, Any] = {_VECTOR: vector, **({_DENSE: dense} if dense else {})}
+        return models.PointStruct(id=_point_id(incident.id), vector=whole, payload=asdict(incident))
 
     def _similar(self, text: str, k: int, tenant: str | None) -> list[Similar]:
         from qdrant_client import models
 
         terms = sorted(set(tokens(text)))
-        client = self._open()
+        client = self._reopened()
         if not terms or k < 1:
             return []
-        query = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
+        words = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
         most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
-        points = client.query_points(self._collection, query=query, using=_VECTOR, limit=most, with_payload=True).points
+        near = self._vectors([text])[:1] if self._dense else []
+        if not near:
+            points = client.query_points(self._collection, query=words, using=_VECTOR, limit=most, with_payload=True).points
+            return sorted(self._served(points, text, tenant), key=lambda one: -one.score)[:k]
+        most = max(most, _LEAST_ASKED)
+        halves = [models.Prefetch(query=words, using=_VECTOR, limit=most), models.Prefetch(query=near[0], using=_DENSE, limit=most)]
+        fused = models.FusionQuery(fusion=models.Fusion.RRF)
+        points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
+        place = {point.payload["id"]: point.score for point in points if point.payload}
+        served = [one for one in self._served(points, text, tenant) if one.score > 0]
+        return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)[:k]
+
+    def _served(self, points: Iterable[Any], text: str, tenant: str | None) -> list[Similar]:
+        """Those that serve this reader, with how much alike their words are, by what they are trusted."""
         rows = [_incident(point.payload or {}) for point in points if point.score > 0]
         found = [one for one in map(self._as_known, rows) if one is not None and one.serves(tenant)]
-        return sorted((Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in found), key=lambda s: -s.score)[:k]
+        return [Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in found]
+
+    def _reopened(self) -> "QdrantClient":
+        """The index; with vectors, where there were none for want of an answer and it may be asked again."""
+        client = self._open()
+        if self._embedder and not self._dense:
+            self.trouble = self._embedder.trouble
+            if self._embedder.ready:
+                self._rebuild(client)
+        return client
 
     def _as_known(self, row: PastIncident) -> PastIncident | None:
         """A lesson counts as this process has it: a server may still hold one that is retired."""
@@ -161,7 +222,7 @@ class History:
         self._past[incident.id] = clean = _clean(incident)
         client = self._open()
         self._recount()
-        client.upsert(self._collection, [self._point(clean)], wait=True)
+        self._upsert(client, [clean])
 
     def _remove(self, incident_id: str) -> None:
         self._past.pop(incident_id, None)
@@ -179,8 +240,13 @@ class History:
             if gone:
                 self._client.delete(self._collection, points_selector=[_point_id(one) for one in gone], wait=True)
             if new:
-                self._client.upsert(self._collection, [self._point(one) for one in new], wait=True)
+                self._upsert(self._client, new)
         return True
+
+    def _upsert(self, client: "QdrantClient", new: Sequence[PastIncident]) -> None:
+        """Where there is no vector for one now, words alone find it."""
+        dense = self._vectors([one.text for one in new]) if self._dense else []
+        client.upsert(self._collection, self._points(new, dense), wait=True)
 
     def _close(self) -> None:
         if self._client is not None:
@@ -192,6 +258,13 @@ def _connect(url: str, api_key: str) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
     return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False) if url else QdrantClient(":memory:")
+
+
+def _size(collection: Any) -> int:
+    """Numbers of a dense vector of a collection; 0 where it has none."""
+    vectors = collection.config.params.vectors
+    dense = vectors.get(_DENSE) if isinstance(vectors, dict) else None
+    return int(dense.size) if dense else 0
 
 
 def _clean(incident: PastIncident) -> PastIncident:

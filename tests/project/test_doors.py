@@ -107,6 +107,7 @@ def test_files_are_written_by_those_who_say_why_they_are_clean() -> None:
 def test_a_model_is_asked_in_one_place() -> None:
     assert {where for where, call in calls() if _named(call) == "ChatOpenAI"} == {"graph/model/endpoint.py"}
     assert {where for where, call in calls() if _named(call) == "Endpoint"} == {"graph/model/client.py"}
+    assert {where for where, call in calls() if _named(call) in ("OpenAI", "AsyncOpenAI")} == {"graph/model/embeddings.py"}
 
 
 def test_knowledge_is_indexed_in_one_place() -> None:

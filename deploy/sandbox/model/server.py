@@ -7,6 +7,7 @@ so that the demo and the tests see every road through the model client without a
 import asyncio
 import json
 import re
+import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -122,6 +123,15 @@ def completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
     }
 
 
+def embedding(text: str) -> list[float]:
+    """How often each group of letters stands there, in 64 heaps."""
+    found = [0.0] * 64
+    for word in re.findall(r"[a-z0-9]{3,}", text.lower()):
+        for at in range(len(word) - 2):
+            found[zlib.crc32(word[at : at + 3].encode()) % 64] += 1.0
+    return found if any(found) else [1.0, *found[1:]]
+
+
 class SandboxModel:
     """The handlers, and the script they follow."""
 
@@ -131,6 +141,7 @@ class SandboxModel:
     def app(self) -> web.Application:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self.complete)
+        app.router.add_post("/v1/embeddings", self.embed)
         app.router.add_get("/v1/models", self.models)
         app.router.add_post("/_sandbox/next", self.plan)
         return app
@@ -154,6 +165,19 @@ class SandboxModel:
         if "text" in step:
             return web.json_response(completion(step["text"], paid))
         return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
+
+    async def embed(self, request: web.Request) -> web.StreamResponse:
+        """Vectors by letters: texts that share pieces of words are near. A fault of the script comes as with an answer; a `vectors` step is sent as it
+        stands."""
+        body = await request.json()
+        self.script.asked.append(body)
+        step = self.script.next.popleft() if self.script.next else {}
+        if "fault" in step:
+            return await self._faulty(request, step, "")
+        vectors = step["vectors"] if "vectors" in step else [embedding(text) for text in body["input"]]
+        data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return web.json_response({"object": "list", "data": data, "model": NAME, "usage": usage})
 
     def _by_rule(self, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
         shape = (body.get("response_format") or {}).get("json_schema") or {}

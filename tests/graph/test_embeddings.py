@@ -1,0 +1,151 @@
+"""Past incidents by words and by meaning: the two ranks are fused, words alone say how much alike, and whatever the endpoint does an answer comes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from deploy.sandbox.model.server import SandboxModel, serve
+from graph.model.embeddings import Embeddings
+from kb.history.incidents import PastIncident
+from kb.history.index import History
+from kb.history.vectors import REST, NoVectors, Resting
+
+PUMP, LINK, DISK = (
+    PastIncident(name, title, title, label, "it broke", "mended")
+    for name, title, label in [
+        ("pump", "cooling pump of rack r7 stopped", "OTHER.INFRA.Rack_Cooling"),
+        ("link", "adapter link went down", "INTERCONNECT.IB.Port_Down"),
+        ("disk", "root disk of the node is full", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full"),
+    ]
+)
+
+
+class Meaning:
+    """Knows what a few words mean. It fails as often as it is told to."""
+
+    def __init__(self, fails: int = 0, size: int = 3) -> None:
+        self.fails, self.size, self.asked = fails, size, list[str]()
+
+    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked += texts
+        if self.fails:
+            self.fails -= 1
+            raise NoVectors("the embeddings endpoint: 500")
+        known = (("cool", "pump", "warm", "hot"), ("link", "adapter"), ("disk", "full"))
+        return [[0.04 - 0.01 * at + any(word in text for word in words) for at, words in enumerate(known, 1)][: self.size] for text in texts]
+
+
+def names(found: Sequence[Any]) -> list[str]:
+    return [one.incident.id for one in found]
+
+
+@pytest.fixture
+def sandbox() -> SandboxModel:
+    return SandboxModel()
+
+
+@pytest.fixture
+async def endpoint(sandbox: SandboxModel) -> AsyncIterator[Embeddings]:
+    runner, address = await serve(sandbox)
+    yield Embeddings(address, "sk-of-the-site", "some-model", seconds=2.0)
+    sandbox.script.released.set()
+    await runner.cleanup()
+
+
+async def test_what_means_the_same_comes_before_what_only_shares_a_word() -> None:
+    text = "node is hot: fan of r7"
+    words, both = History([PUMP, LINK, DISK]), History([PUMP, LINK, DISK], embedder=Meaning())
+    assert names(await words.similar(text, 3))[0] == "disk"
+    assert names(await both.similar(text, 3))[0] == "pump"
+
+
+async def test_what_shares_no_word_is_claimed_nowhere_however_near_its_vector() -> None:
+    found = await History([PUMP, LINK, DISK], embedder=Meaning()).similar("everything got so hot", 3)
+    assert names(found) == []
+    [pump, *_] = await History([PUMP, LINK], embedder=Meaning()).similar("hot rack, cooling gone", 2)
+    [same, *_] = await History([PUMP, LINK]).similar("hot rack, cooling gone", 2)
+    assert pump.score == same.score, "how much alike they are is said by words, with and without vectors"
+
+
+async def test_where_vectors_fail_words_answer_and_it_is_tried_again_after_a_rest() -> None:
+    now = [0.0]
+    maker = Meaning(fails=1)
+    history = History([PUMP, LINK], embedder=maker)
+    history._embedder = resting = Resting(maker, lambda: now[0])
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert history.trouble == "the embeddings endpoint: 500"
+    asked = len(maker.asked)
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert len(maker.asked) == asked, "it rests"
+    now[0] = REST + 1
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert (history.trouble, resting.trouble) == ("", "")
+    assert len(maker.asked) == asked + 3, "the index is built anew with vectors, and the report is asked about"
+
+
+async def test_vectors_of_another_length_than_before_are_left_out() -> None:
+    maker = Meaning()
+    history = History([PUMP, LINK], embedder=maker)
+    await history.start()
+    maker.size = 2
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert "another length" in history.trouble
+
+
+async def test_a_lesson_of_one_customer_is_recalled_for_no_other_by_its_meaning() -> None:
+    theirs = PastIncident("les-1", "pump of acme stopped", "pump", PUMP.label, "x", "y", learnt="inc-1", on="2026-05-03", tenant="acme")
+    history = History([LINK], embedder=Meaning())
+    await history.learn([theirs])
+    assert names(await history.similar("the pump is hot", 3, "acme")) == ["les-1"]
+    assert names(await history.similar("the pump is hot", 3, "globex")) == []
+    await history.learn([])
+    assert names(await history.similar("the pump is hot", 3)) == []
+
+
+async def test_an_endpoint_is_asked_in_batches_and_no_secret_leaves(sandbox: SandboxModel, endpoint: Embeddings) -> None:
+    texts = [f"incident {number}" for number in range(70)]
+    vectors = await asyncio.to_thread(endpoint.vectors, [*texts, "password=hunter2222"])
+    assert [len(body["input"]) for body in sandbox.script.asked] == [64, 7]
+    assert len(vectors) == 71
+    assert "hunter2222" not in str(sandbox.script.asked)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"fault": "500"},
+        {"fault": "401"},
+        {"fault": "not_json"},
+        {"fault": "disconnect"},
+        {"fault": "garbage"},
+        {"vectors": [[1.0]]},
+        {"vectors": [[1.0], [2.0, 3.0]]},
+        {"vectors": [[0.0], [0.0]]},
+        {"vectors": [["a"], ["b"]]},
+        {"vectors": [[], []]},
+        {"vectors": [[float("nan")], [1.0]]},
+        {"vectors": [1, 2]},
+        {"vectors": [[1.0] * 9_000] * 2},
+    ],
+)
+async def test_what_are_no_vectors_is_said_and_never_used(sandbox: SandboxModel, endpoint: Embeddings, step: dict[str, Any]) -> None:
+    sandbox.script.next.append(step)
+    with pytest.raises(NoVectors, match="embeddings endpoint"):
+        await asyncio.to_thread(endpoint.vectors, ["one", "two"])
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+async def test_an_answer_that_never_ends_is_given_up(sandbox: SandboxModel, endpoint: Embeddings, fault: str) -> None:
+    sandbox.script.next.append({"fault": fault})
+    impatient = Embeddings(endpoint.url, endpoint.key, endpoint.model, seconds=0.2)
+    with pytest.raises(NoVectors, match="no whole answer"):
+        await asyncio.to_thread(impatient.vectors, ["one"])
+
+
+async def test_a_history_asks_the_endpoint_off_the_loop(endpoint: Embeddings) -> None:
+    history = History([PUMP, LINK, DISK], embedder=endpoint)
+    assert names(await history.similar("the cooling pump stopped", 1)) == ["pump"]
+    assert history.trouble == ""
+    await history.close()
