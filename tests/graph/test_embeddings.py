@@ -34,7 +34,9 @@ class Meaning:
             self.fails -= 1
             raise NoVectors("the embeddings endpoint: 500")
         known = (("cool", "pump", "warm", "hot"), ("link", "adapter"), ("disk", "full"))
-        return [[0.04 - 0.01 * at + any(word in text for word in words) for at, words in enumerate(known, 1)][: self.size] for text in texts]
+        return [
+            [0.04 - 0.01 * at + any(word in text for word in words) for at, words in enumerate(known, 1)][: self.size] for text in texts
+        ]
 
 
 def names(found: Sequence[Any]) -> list[str]:
