@@ -13,7 +13,7 @@ from kb.redact import redact
 from kb.scan import Needles, lines_of
 from tools.checks.few import left_out
 from tools.checks.row import Check, Format
-from tools.checks.site.rules import LONGEST_LINE, Log, LogRule, Said
+from tools.checks.site.rules import LONGEST_LINE, Log, LogRule, RuleHit
 from tools.fact import Fact
 
 READ_BY: Mapping[Log, tuple[str, str]] = {"job": ("joblog", "job log"), "kernel": ("dmesg", "kernel log")}
@@ -21,8 +21,10 @@ READ_BY: Mapping[Log, tuple[str, str]] = {"job": ("joblog", "job log"), "kernel"
 READS_LOGS = frozenset(check for check, _ in READ_BY.values())
 MOST_EVENTS = 32
 """Facts of one rule in one log that are told apart, by value, rank and boot; others are counted with the last of them."""
-MOST_WORK = 200_000_000
-"""What all rules together may cost in one log: characters of the lines times the ways in which they may be tried. Measured: less than a second."""
+MOST_WORK = 400_000_000
+"""What all rules together may cost in one log: characters of the lines times the ways in which they may be tried, and EACH for every try. Measured:
+a few seconds at worst, which no log takes that is not made for it."""
+EACH = 5_000
 
 
 def with_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[str, Check]:
@@ -84,7 +86,7 @@ class _Found:
 
     def look(self, rule: LogRule, line: str) -> None:
         """Tries a rule on a line that holds its needle."""
-        cost = rule.pattern.ways * min(len(line), LONGEST_LINE)
+        cost = EACH + rule.pattern.ways * min(len(line), LONGEST_LINE)
         if self.work + cost > MOST_WORK:
             self.unread += 1
             return
@@ -92,7 +94,7 @@ class _Found:
         if said := rule.read(line):
             self._add(rule, said, line)
 
-    def _add(self, rule: LogRule, said: Said, line: str) -> None:
+    def _add(self, rule: LogRule, said: RuleHit, line: str) -> None:
         rows = self.rows.setdefault(rule.id, {})
         name = (said.value, said.rank, said.boot_id)
         if name not in rows and len(rows) >= MOST_EVENTS:
@@ -105,17 +107,17 @@ class _Found:
         return [fact for rows in self.rows.values() for fact in rows.values()] + lost
 
 
-def _first(check: str, rule: LogRule, said: Said, line: str) -> Fact:
+def _first(check: str, rule: LogRule, said: RuleHit, line: str) -> Fact:
     attrs: dict[str, Any] = {"count": 1, "wrong": rule.says, **_span(said)}
     if said.rank is not None:
         attrs["rank"] = said.rank
     return Fact(check, rule.key, said.value, line=redact(line)[:LONGEST_LINE].strip(), attrs=attrs, time=said.time, boot_id=said.boot_id)
 
 
-def _again(fact: Fact, said: Said) -> Fact:
+def _again(fact: Fact, said: RuleHit) -> Fact:
     last = {"last": said.time.isoformat()} if said.time else {}
     return replace(fact, attrs={**fact.attrs, "count": fact.attrs["count"] + 1, **last})
 
 
-def _span(said: Said) -> dict[str, str]:
+def _span(said: RuleHit) -> dict[str, str]:
     return {"first": said.time.isoformat(), "last": said.time.isoformat()} if said.time else {}

@@ -41,7 +41,7 @@ class BadRules(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RuleHit:
     """What a rule reads in a line; `value` without secrets."""
 
     value: str
@@ -64,18 +64,18 @@ class LogRule:
         """Under which its facts stand."""
         return f"site.log.{self.id}"
 
-    def read(self, line: str) -> Said | None:
+    def read(self, line: str) -> RuleHit | None:
         """What a line says by this rule; None where it is not of it, or where a reader of ours knows the line."""
         return self._in_kernel(line) if self.log == "kernel" else self._in_job(line)
 
-    def _in_job(self, line: str) -> Said | None:
+    def _in_job(self, line: str) -> RuleHit | None:
         rank, body = untag(line)
         value = self._value(body)
         if value is None or classify(line) is not None:
             return None
-        return Said(value, find_time(line), "", rank or rank_within(line))
+        return RuleHit(value, find_time(line), "", rank or rank_within(line))
 
-    def _in_kernel(self, line: str) -> Said | None:
+    def _in_kernel(self, line: str) -> RuleHit | None:
         """Only what the kernel itself says, from the message's first character on; a program that prints like it has a name before it."""
         prefix = split(line)
         if prefix.source not in ("", "kernel"):
@@ -83,7 +83,7 @@ class LogRule:
         value = self._value(prefix.message.partition("\n")[0])
         if value is None or kernel_events(line):
             return None
-        return Said(value, prefix.time, prefix.boot_id)
+        return RuleHit(value, prefix.time, prefix.boot_id)
 
     def _value(self, body: str) -> str | None:
         """Group `value`, else the first group, else all that matched."""
