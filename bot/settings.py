@@ -48,7 +48,7 @@ class Settings(BaseModel):
     data_dir: Path = Field(Path("~/.local/share/rackmedic"), description="evidence, and Redis' files when RackMedic starts its own")
     redis_url: str = Field("", description="redis://… or rediss://…; empty starts a private redis-server, or keeps state in memory")
     qdrant_url: str = Field("", description="Qdrant server; empty keeps the index in memory, rebuilt at start")
-    kb_dir: Path | None = Field(None, description="a site's own taxonomy/, checks/, incidents/, pages/ and sku/ files")
+    kb_dir: Path | None = Field(None, description="a site's own taxonomy/, checks/, rules/, incidents/, pages/ and sku/ files")
     check_programs: tuple[str, ...] = Field(
         (),
         description="folders on the nodes, separated by commas, of a site's own programs: its checks may run what lies below, by its whole path",

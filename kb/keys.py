@@ -36,7 +36,7 @@ def _rows(text: str) -> tuple[Key, ...]:
     rows = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, kind, scope, unit, means = (part.strip() for part in line.split("|"))
-        low_trust = name.startswith(("job.", "env.", "vers.", "container.")) or (name.startswith("proc.") and kind == "str")
+        low_trust = name.startswith(("job.", "env.", "vers.", "container.", "site.log.")) or (name.startswith("proc.") and kind == "str")
         rows.append(Key(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
     return tuple(rows)
 
@@ -295,6 +295,7 @@ KEYS = _rows("""
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
     ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
+    site.log.*                       | str   | host    |      | what a rule of the site itself found in a log of a job or of the kernel; attrs: count first last rank wrong
     site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
 """)
 

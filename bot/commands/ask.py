@@ -152,8 +152,10 @@ def parse(
     from bot.run.site import site_checks
     from bot.terminal.catalogues import fact_line, read_output, unread
     from tools.checks import CHECKS
+    from tools.checks.site.ruled import READS_LOGS
 
-    known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config)))
+    settings = settings_of(config) if check not in CHECKS or check in READS_LOGS else None
+    known = answer(lambda: site_checks(settings)) if settings else CHECKS
     if check not in known:
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     facts = read_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))

@@ -103,7 +103,7 @@ def stats(config: Config = None, json: Json = False) -> None:
 @kb.command()
 def lint(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder with taxonomy/, checks/, incidents/, pages/ or sku/; default: the setting.")
+        Path | None, typer.Argument(help="A folder with taxonomy/, checks/, rules/, incidents/, pages/ or sku/; default: the setting.")
     ] = None,
     config: Config = None,
     json: Json = False,

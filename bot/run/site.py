@@ -17,6 +17,8 @@ from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks
 from tools.checks.site.readonly import folder_refused
+from tools.checks.site.ruled import with_rules
+from tools.checks.site.rules import BadRules, LogRule, load_rules
 from tools.inventory.hosts import Inventory
 from tools.inventory.sku import BadSku, Sku, load_skus
 
@@ -30,14 +32,22 @@ class BadSite(Refusal):
 
 
 def site_checks(settings: Settings) -> Mapping[str, Check]:
-    """Every check by id, the site's own among them. Raises BadSite, and Refusal where a folder of its programs is none."""
+    """Every check by id, the site's own among them; what reads logs knows its rules. Raises BadSite, and Refusal where a folder of its programs is none."""
     if refused := [why for folder in settings.check_programs if (why := folder_refused(folder))]:
         raise Refusal("\n".join(f"{PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
         own = load_site_checks(*site_folder(settings.kb_dir, "checks"), known=CHECKS, programs=settings.check_programs)
     except BadChecks as why:
         raise BadSite("its checks", why.problems) from why
-    return {**CHECKS, **own}
+    return with_rules({**CHECKS, **own}, site_rules(settings.kb_dir))
+
+
+def site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
+    """The site's rules for lines of logs. Raises BadSite."""
+    try:
+        return load_rules(*site_folder(kb_dir, "rules"))
+    except BadRules as why:
+        raise BadSite("the rules for lines of logs", why.problems) from why
 
 
 def site_taxonomy(kb_dir: Path | None) -> Taxonomy:

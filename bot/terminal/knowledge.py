@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import BadSite, site_checks, site_incidents, site_pages, site_skus, site_taxonomy
+from bot.run.site import BadSite, site_checks, site_incidents, site_pages, site_rules, site_skus, site_taxonomy
 from bot.settings import Settings
 from bot.terminal.paper import paper
 from kb.history.bm25 import Corpus
@@ -193,7 +193,7 @@ def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-PARTS: Final = ("taxonomy", "checks", "incidents", "pages", "sku")
+PARTS: Final = ("taxonomy", "checks", "rules", "incidents", "pages", "sku")
 
 
 def problems_of(settings: Settings) -> list[str]:
@@ -206,6 +206,7 @@ def problems_of(settings: Settings) -> list[str]:
         found += why.problems
     for read in (
         lambda: site_checks(settings),
+        lambda: site_rules(settings.kb_dir),
         lambda: site_incidents(settings.kb_dir, taxonomy),
         lambda: site_pages(settings.kb_dir, taxonomy),
         lambda: site_skus(settings.kb_dir),
@@ -214,7 +215,7 @@ def problems_of(settings: Settings) -> list[str]:
             read()
         except BadSite as why:
             found += why.problems
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _told(*parts: str) -> str:

@@ -27,7 +27,7 @@ OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
 OF_HCAS = ("kernel.mlx5", "kernel.ib_link")
 """What the kernel says of adapters, which it may know by their address only."""
 
-EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
+EVENTS = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 

@@ -33,12 +33,20 @@ def read_handed_in(name: str, sha256: str, text: str, now: datetime, checks: Map
     return HandedIn(read_pasted(text, checks), read_log(name, sha256, text, now))
 
 
-def read_with_site(folders: tuple[Path, ...], programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime) -> HandedIn:
+def read_with_site(
+    folders: tuple[Path, ...], rules: tuple[Path, ...], programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime
+) -> HandedIn:
     """As `read_handed_in`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
-    checks, which may know what others do not; `programs`: the folders of programs that they may name. Raises BadChecks."""
-    checks = CHECKS
+    checks, which may know what others do not; `rules`: those of its rules for lines of logs; `programs`: the folders of programs that
+    checks may name. Raises BadChecks and BadRules."""
+    checks: Mapping[str, Check] = CHECKS
     if folders:
         from tools.checks.site.reader import load_site_checks  # brings half a second of imports, which a site without any does without
 
         checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
+    if rules:
+        from tools.checks.site.ruled import with_rules
+        from tools.checks.site.rules import load_rules
+
+        checks = with_rules(checks, load_rules(*rules))
     return HandedIn(*beside(lambda: read_pasted(text, checks), lambda: read_log(name, sha256, text, now)))

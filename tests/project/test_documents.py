@@ -12,6 +12,7 @@ from tests.project.generated import PARTS, ROOT, marks, rendered
 from tests.support.terminal import commands
 from tools.checks import CHECKS
 from tools.checks.site.reader import load_site_checks
+from tools.checks.site.rules import load_rules
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 
@@ -53,10 +54,13 @@ def test_every_setting_that_is_named_exists(document: str) -> None:
 def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path) -> None:
     text = (ROOT / "docs/extending.md").read_text()
     examples = re.findall(r"```(?:yaml|markdown)\n(.*?)```", text, re.DOTALL)
-    for file, example in zip(("checks/site.yaml", "taxonomy/site.yaml", "incidents/site.yaml", "pages/r7.md"), examples, strict=True):
+    for file, example in zip(
+        ("checks/site.yaml", "rules/site.yaml", "taxonomy/site.yaml", "incidents/site.yaml", "pages/r7.md"), examples, strict=True
+    ):
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).write_text(example)
     assert list(load_site_checks(tmp_path / "checks", known=CHECKS)) == ["scratch"]
+    assert [rule.key for rule in load_rules(tmp_path / "rules")] == ["site.log.lease_lost"]
     assert load_taxonomy(tmp_path / "taxonomy").leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
     taxonomy = site_taxonomy(tmp_path)
     assert site_incidents(tmp_path, taxonomy)[-1].id == "ours-r7-door-fan"

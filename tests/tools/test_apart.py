@@ -11,6 +11,7 @@ import pytest
 
 from bot.run.reader import ReaderApart
 from kb.redact import redact
+from tests.tools.test_site_rules import LOST
 from tools.apart import LONG, Apart, TookTooLong, beside
 from tools.evidence import DirectoryEvidence
 
@@ -64,6 +65,15 @@ async def test_a_large_log_is_read_apart_with_the_sites_own_checks() -> None:
     assert [fact.value for fact in read.pasted.facts if fact.key == "job.error"] == ["cuda_illegal_access"]
     assert read.digest is not None
     assert read.digest.lines == LONG // 8 + 1
+
+
+async def test_the_sites_own_rules_are_known_there_too(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "ours.yaml").write_text(LOST)
+    text = "step 1 loss 2.0\n" * (LONG // 8) + "[rank3]: fabd: lease 4711 lost on n5\n"
+    read = await ReaderApart(Apart(), tmp_path)("job.log", "ab", text, datetime(2026, 5, 20, tzinfo=UTC))
+    assert read is not None
+    assert [(fact.value, fact.host) for fact in read.pasted.facts if fact.key == "site.log.fabric_lease_lost"] == [("4711", "")]
 
 
 async def test_what_takes_too_long_is_not_read() -> None:

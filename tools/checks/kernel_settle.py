@@ -11,6 +11,8 @@ from tools.fact import Fact, Status
 
 APART = ("cgroup", "fatal", "severity")
 """Attributes that make two events two facts: a kill by a job's limit is another thing than a kill by a full host."""
+EVENTS = ("kernel.", "site.log.")
+"""What lines of a log say: the kernel's own, and what a rule of the site finds in them."""
 _MOST = 20
 _SPAN: Mapping[str, Callable[..., str]] = {"first": min, "last": max}
 _KEEP_LAST = ("recovery",)
@@ -56,7 +58,7 @@ def settle(facts: Sequence[Fact], boot_id: str = "", booted_at: datetime | None 
     current = boot_name(boot_id) or _latest_boot(facts)
     kept: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
-        name = _name(fact, current) if fact.key.startswith("kernel.") else (id(fact),)
+        name = _name(fact, current) if fact.key.startswith(EVENTS) else (id(fact),)
         kept[name] = _joined(kept[name], fact) if name in kept else fact
     aged = _without_empty([_aged(fact, current, booted_at) for fact in kept.values()])
     return aged + repeats(aged)
@@ -96,7 +98,7 @@ def _name(fact: Fact, current: str) -> tuple[object, ...]:
 
 def _without_empty(facts: Sequence[Fact]) -> list[Fact]:
     """ "No Xid here" falls away where the other log has one of this boot; so does an empty journal where the ring was read."""
-    logs = [fact for fact in facts if fact.key.startswith("kernel.")]
+    logs = [fact for fact in facts if fact.key.startswith(EVENTS)]
     xids = any(fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale for fact in logs)
     return [
         fact
@@ -127,7 +129,7 @@ def _listed(attrs: Mapping[str, Any], name: str) -> Iterable[Any]:
 
 
 def _aged(fact: Fact, current: str, booted_at: datetime | None) -> Fact:
-    if not fact.key.startswith("kernel.") or fact.status is not Status.OK:
+    if not fact.key.startswith(EVENTS) or fact.status is not Status.OK:
         return fact
     boot = boot_name(fact.boot_id)
     if boot and current:
@@ -139,7 +141,5 @@ def _aged(fact: Fact, current: str, booted_at: datetime | None) -> Fact:
 
 
 def _latest_boot(facts: Sequence[Fact]) -> str:
-    dated = [
-        (str(fact.attrs.get("last", "")), boot_name(fact.boot_id)) for fact in facts if fact.boot_id and fact.key.startswith("kernel.")
-    ]
+    dated = [(str(fact.attrs.get("last", "")), boot_name(fact.boot_id)) for fact in facts if fact.boot_id and fact.key.startswith(EVENTS)]
     return max(dated, default=("", ""))[1]

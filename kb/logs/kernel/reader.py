@@ -110,7 +110,7 @@ class KernelReader:
     def _says(self, head: str, *, booted: bool, nvidia: bool) -> None:
         """What is to be known of all of it: the beginning tells whether lines have prefixes."""
         if self._prefixed is None and head.strip():
-            self._prefixed = _has_prefixes(head)
+            self._prefixed = has_prefixes(head)
         self._booted |= booted
         self._nvidia |= nvidia
 
@@ -255,7 +255,8 @@ def _is_driver(message: str, prefix: Prefix) -> bool:
     return prefix.source in ("", "kernel") and message.startswith(("NVRM: ", "nvidia-nvswitch", "nvswitch"))
 
 
-def _has_prefixes(text: str) -> bool:
+def has_prefixes(text: str) -> bool:
+    """Whether the lines of a log begin with who wrote them, or when: then one that does not goes on with the one above it."""
     head = [line for line in text[:_HEAD].split("\n", 41)[:40] if line.strip()]
     return any(split(line).found for line in head)
 

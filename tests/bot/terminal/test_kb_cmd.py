@@ -78,3 +78,26 @@ def test_what_is_wrong_stops_whoever_uses_it_with_the_setting_that_names_it(own:
     ran = rackmedic("classify", "it hangs", environ={"RACKMEDIC_KB_DIR": str(own)})
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "RACKMEDIC_KB_DIR: the past incidents cannot be used:" in ran.stderr
+
+
+RULE = """rules:
+  - id: lease_lost
+    log: job
+    pattern: 'fabd: lease (\\d{1,9}) lost'
+    says: the fabric daemon lost its lease
+    examples: ["fabd: lease 7 lost"]
+"""
+
+
+def test_a_rule_is_checked_tried_on_a_log_and_known_from_then_on(own: Path) -> None:
+    (own / "rules").mkdir()
+    (own / "rules" / "ours.yaml").write_text(RULE)
+    assert "rules" in asked(own, "lint")["parts"]
+    environ = {"RACKMEDIC_KB_DIR": str(own)}
+    ran = rackmedic("parse", "joblog", stdin="[rank3]: fabd: lease 4711 lost on n5\n", environ=environ)
+    row = next(row for row in map(json.loads, ran.stdout.splitlines()) if row["key"] == "site.log.lease_lost")
+    assert (row["value"], row["attrs"]["rank"]) == ("4711", "3")
+    (own / "rules" / "bad.yaml").write_text(RULE.replace("lost'", "(lost)*.*.*'").replace("lease_lost", "other"))
+    ran = rackmedic("kb", "lint", str(own))
+    assert ran.returncode == 1
+    assert ran.stdout.count("bad.yaml:4:") == 1

@@ -39,6 +39,50 @@ def whole_pattern(text: str, longest: int) -> re.Pattern[str]:
     return compiled
 
 
+MOST_LINE_WAYS = 1_000
+"""In which a line of a log may be tried at each of its characters: a tenant prints as many lines as it likes."""
+SHORTEST_NEEDLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LinePattern:
+    """A pattern for lines that anybody can print. `needle`: what every line that matches holds; `ways`: how much a try can cost, a character."""
+
+    compiled: re.Pattern[str]
+    needle: str
+    ways: int
+
+
+def line_pattern(text: str, longest: int) -> LinePattern:
+    """For lines cut at so many characters. Refused: what is not linear with a small bound, what finds nothing, and what no fixed word tells of."""
+    compiled = pattern(text)
+    tree, _ = _read(text)
+    if compiled.search(""):
+        raise BadPattern("matches the empty line")
+    if compiled.flags & (re.IGNORECASE | re.LOCALE):
+        raise BadPattern("has flags that hide its fixed words; write [Ee]rror instead of (?i)error")
+    if (ways := _ways(tree, longest + 1)) > MOST_LINE_WAYS:
+        raise BadPattern(
+            f"can be tried in more than {MOST_LINE_WAYS} ways at one place; bound its repetitions like {{1,10}}, or leave some out"
+        )
+    needle = max("".join(_literals(tree)).split("\n"), key=len)
+    if len(needle.strip()) < SHORTEST_NEEDLE:
+        raise BadPattern(f"holds no fixed text of {SHORTEST_NEEDLE} characters outside choices and repetitions")
+    return LinePattern(compiled, needle, int(ways))
+
+
+def _literals(tree: Iterable[Any]) -> Iterator[str]:
+    """The characters that every match holds, in order; a new line where something else may stand in between."""
+    for operation, argument in tree:
+        name = str(operation)
+        if name == "LITERAL":
+            yield chr(argument)
+        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
+            yield from _literals(argument[3])
+        elif name != "AT":
+            yield "\n"
+
+
 def _read(text: str) -> tuple[Any, re.Pattern[str]]:
     if len(text) > LONGEST_PATTERN:
         raise BadPattern(f"is longer than {LONGEST_PATTERN} characters")

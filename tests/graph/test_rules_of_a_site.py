@@ -1,0 +1,57 @@
+"""What a site's own rule found in a log: it proves a cause of a job, and never one of a machine. Whoever writes the log could have said it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.reference import Lens
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
+from tests.tools.test_site_rules import LOST, rules
+from tools.checks import CHECKS
+from tools.checks.site.ruled import with_rules
+
+LEAF = """category: {category}
+branches: {{SITE: What only we have}}
+leaves:
+  SITE.Lease_Lost:
+    title: The lease was lost
+    description: The fabric daemon lost its lease.
+    scope: {scope}
+    owner: {owner}
+    symptoms: [py_exception, killed]
+    words: [lease lost]
+    share: 0.005
+    share_from: our tickets of the last year
+    evidence:
+      - {{id: lost, key: site.log.fabric_lease_lost, when: 'value != ""', weight: 9, decisive: true, says: "the lease was lost"}}
+    checks: [joblog]
+    remedies: [report_user]
+    customer_words: The job lost its lease.
+    next_step: Ask for a new lease.
+    sources: [our runbook]
+"""
+
+
+def concluded(folder: Path, category: str, scope: str, owner: str) -> Assessment:
+    for name in ("taxonomy", "rules"):
+        (folder / name).mkdir()
+    (folder / "taxonomy" / "ours.yaml").write_text(LEAF.format(category=category, scope=scope, owner=owner))
+    checks = with_rules(CHECKS, rules(folder / "rules", LOST))
+    log = "[rank0]: step 1 loss 2.0\n[rank3]: fabd: lease 4711 lost on n5\n"
+    facts = [replace(fact, host="n1", time=T0) for fact in checks["joblog"].read(log)]
+    return assess(facts, Lens(load_taxonomy(folder / "taxonomy"), checks), ("n1", "n2"), None, T0)
+
+
+def test_it_decides_a_cause_of_the_job(tmp_path: Path) -> None:
+    now = concluded(tmp_path, "USER", "job", "customer")
+    assert [row.label for row in now.root_causes()] == ["USER.SITE.Lease_Lost"]
+    assert [fact.attrs["wrong"] for fact in now.odd if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
+
+
+@pytest.mark.parametrize("category", ["GPU", "INTERCONNECT", "SYSTEM_SOFTWARE", "OTHER"])
+def test_it_accuses_no_machine(tmp_path: Path, category: str) -> None:
+    now = concluded(tmp_path, category, "node", "provider")
+    assert now.root_causes() == ()
