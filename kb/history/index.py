@@ -59,7 +59,7 @@ class History:
     """Past incidents, searchable. The index is built at the first question (or by `start`).
 
     Words say how much alike two incidents are, also where vectors order them: a score means the same with an embedder and without one, and what
-    shares no rare word with a report is claimed nowhere, however near its vector.
+    shares no word with a report is claimed nowhere, however near its vector, and what is most alike by words is always among the answers.
 
     `trouble` says why the last question could not be answered; an answer without matches leaves it empty.
     """
@@ -150,17 +150,23 @@ class History:
             wanted = {_DENSE: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
             sparse = {_VECTOR: models.SparseVectorParams(modifier=models.Modifier.IDF)}
             client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
+        if there and self._embedder and not dense:  # what stands there may have vectors, which another process made while they could be had
+            had = {point.id for point in client.retrieve(self._collection, [_point_id(one.id) for one in known], with_payload=False)}
+            known = [one for one in known if _point_id(one.id) not in had]
         if known:
             client.upsert(self._collection, self._points(known, dense), wait=True)
 
     def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """Empty where there are none now, or none that fit the index."""
+        """Empty where there are none now. Where there are none that fit the index, that is built anew after a rest."""
         if self._embedder is None or not texts:
             return []
         found = self._embedder.vectors(texts) or []
-        self.trouble = self._embedder.trouble
         if found and self._dense and len(found[0]) != self._dense:
-            self.trouble, found = "the embeddings endpoint answers with vectors of another length than before; start anew", []
+            self._embedder.rest("the embeddings endpoint answers with vectors of another length than before")
+            found = []
+        if not found:
+            self._dense = 0
+        self.trouble = self._embedder.trouble
         return found
 
     def _recount(self) -> None:
@@ -187,17 +193,32 @@ class History:
             return []
         words = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
         most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
-        near = self._vectors([text])[:1] if self._dense else []
-        if not near:
+        found = self._fused(client, words, text, max(most, _LEAST_ASKED), tenant)
+        if found is None:
             points = client.query_points(self._collection, query=words, using=_VECTOR, limit=most, with_payload=True).points
             return sorted(self._served(points, text, tenant), key=lambda one: -one.score)[:k]
-        most = max(most, _LEAST_ASKED)
+        best = max(found, key=lambda one: one.score, default=None)
+        return found[:k] if best is None or best in found[:k] else [*found[: k - 1], best]
+
+    def _fused(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[Similar] | None:
+        """Those that words and vectors find, by both ranks and trust; None where there are no vectors now."""
+        from qdrant_client import models
+        from qdrant_client.http.exceptions import ApiException
+
+        near = self._vectors([text]) if self._dense else []
+        if not near or self._embedder is None:
+            return None
         halves = [models.Prefetch(query=words, using=_VECTOR, limit=most), models.Prefetch(query=near[0], using=_DENSE, limit=most)]
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
-        points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
+        try:
+            points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
+        except (ApiException, ValueError) as why:  # another process made it anew, with vectors of another length or without
+            self._embedder.rest(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
+            self._dense, self.trouble = 0, self._embedder.trouble
+            return None
         place = {point.payload["id"]: point.score for point in points if point.payload}
         served = [one for one in self._served(points, text, tenant) if one.score > 0]
-        return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)[:k]
+        return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)
 
     def _served(self, points: Iterable[Any], text: str, tenant: str | None) -> list[Similar]:
         """Those that serve this reader, with how much alike their words are, by what they are trusted."""

@@ -39,6 +39,10 @@ class Resting:
         try:
             found, self.trouble = self._embedder.vectors(texts), ""
         except NoVectors as why:
-            self._until, self.trouble = self._clock() + REST, str(why)
+            self.rest(str(why))
             return None
         return found
+
+    def rest(self, why: str) -> None:
+        """Leave it alone for a while: what it answered is of no use."""
+        self._until, self.trouble = self._clock() + REST, why

@@ -9,7 +9,7 @@ import pytest
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.embeddings import Embeddings
 from kb.history.incidents import PastIncident
-from kb.history.index import History
+from kb.history.index import History, _point_id
 from kb.history.vectors import REST, NoVectors, Resting
 
 PUMP, LINK, DISK = (
@@ -87,13 +87,67 @@ async def test_where_vectors_fail_words_answer_and_it_is_tried_again_after_a_res
     assert len(maker.asked) == asked + 3, "the index is built anew with vectors, and the report is asked about"
 
 
-async def test_vectors_of_another_length_than_before_are_left_out() -> None:
-    maker = Meaning()
-    history = History([PUMP, LINK], embedder=maker)
+def rested(maker: Meaning, now: list[float], *past: PastIncident) -> History:
+    history = History(past, embedder=maker)
+    history._embedder = Resting(maker, lambda: now[0])
+    return history
+
+
+async def test_vectors_of_another_length_are_left_out_until_the_index_is_built_anew() -> None:
+    now, maker = [0.0], Meaning()
+    history = rested(maker, now, PUMP, LINK)
     await history.start()
     maker.size = 2
     assert names(await history.similar("cooling pump", 1)) == ["pump"]
     assert "another length" in history.trouble
+    now[0] = REST + 1
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert (history.trouble, history._dense) == ("", 2)
+
+
+async def test_a_lesson_that_came_while_there_were_no_vectors_gets_its_own_later() -> None:
+    now, maker = [0.0], Meaning()
+    history = rested(maker, now, PUMP, LINK)
+    await history.start()
+    maker.fails = 1
+    await history.add(PastIncident("les-1", "fan warm", "fan warm", PUMP.label, "x", "y", learnt="inc-1", on="2026-05-03"))
+    assert history.trouble == "the embeddings endpoint: 500"
+    assert names(await history.similar("fan is warm", 1)) == ["les-1"], "words find it meanwhile"
+    now[0], maker.asked = REST + 1, []
+    await history.similar("fan is warm", 1)
+    assert any("fan warm" in text for text in maker.asked)
+
+
+async def test_an_index_that_another_process_made_without_vectors_is_asked_by_words() -> None:
+    from qdrant_client import models
+
+    history = rested(Meaning(), [0.0], PUMP, LINK)
+    await history.start()
+    client = history._client
+    assert client
+    client.delete_collection(history._collection)
+    client.create_collection(history._collection, vectors_config={}, sparse_vectors_config={"bm25": models.SparseVectorParams()})
+    client.upsert(history._collection, history._points([PUMP, LINK], []))
+    assert names(await history.similar("cooling pump", 1)) == ["pump"]
+    assert "the index takes no such vectors" in history.trouble
+
+
+async def test_what_another_process_has_vectors_of_is_not_written_over_without_them() -> None:
+    now, maker = [0.0], Meaning()
+    history = rested(maker, now, PUMP, LINK)
+    await history.start()
+    client = history._client
+    assert client
+    maker.fails = 1
+    history._rebuild(client)
+    [point] = client.retrieve(history._collection, [_point_id("pump")], with_vectors=True)
+    assert isinstance(point.vector, dict)
+    assert "dense" in point.vector
+
+
+async def test_what_is_most_alike_by_words_is_always_among_the_answers() -> None:
+    found = await History([PUMP, LINK, DISK], embedder=Meaning()).similar("root disk of the node, warm pump", 1)
+    assert names(found) == ["disk"]
 
 
 async def test_a_lesson_of_one_customer_is_recalled_for_no_other_by_its_meaning() -> None:
