@@ -14,6 +14,7 @@ from tools.inventory.jobs import JobPlace, Mine
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
     from graph.reading.handed_in import Reader
+    from kb.history.mistakes import MistakeNote
     from kb.history.pages import SitePage
     from kb.taxonomy.labels import Taxonomy
     from tools.evidence import EvidenceStore
@@ -115,6 +116,11 @@ async def nothing_treated(hosts: Collection[str]) -> Sequence[Treatment]:
     return ()
 
 
+def nobody_erred(reader: str | None) -> "Sequence[MistakeNote]":
+    """No diagnosis was ever corrected (terminal, bench)."""
+    return ()
+
+
 async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
     """There are no other incidents (terminal, bench)."""
     return {}
@@ -169,6 +175,8 @@ class Ports:
     model: "Reasoner | None" = None
     pages: "Sequence[SitePage]" = ()
     """The site's own pages, shown beside what was found."""
+    mistakes: "Callable[[str | None], Sequence[MistakeNote]]" = field(default=nobody_erred)
+    """What was blamed wrongly before, as far as this customer, or our own people (None), may be served by it."""
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
     reader: "Reader | None" = None
     """Reads large texts without holding up the loop; None where nobody else waits for it (terminal, bench)."""

@@ -227,6 +227,15 @@ def lessons(
 
 
 @kb.command()
+def mistakes(config: Config = None, json: Json = False) -> None:
+    """What was blamed wrongly more than once, as accepted lessons tell it, and whether that note helps."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.list_mistakes(settings, as_json=json))
+
+
+@kb.command()
 def accept(lesson: Lesson, config: Config = None) -> None:
     """Take a draft, or a lesson that was retired, into use in every process."""
     settings = settings_of(config)

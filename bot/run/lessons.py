@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -25,6 +25,7 @@ from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
 from kb.history.lessons import AT_TERMINAL, Lesson, faded
+from kb.history.mistakes import MistakeBook
 from tools.clock import Clock
 from tools.inventory.hosts import Inventory
 
@@ -43,6 +44,7 @@ class Following:
     clock: Clock
     show: Callable[[Lesson], Awaitable[None]] | None = None
     every: float = EVERY
+    mistakes: MistakeBook = field(default_factory=MistakeBook)
     _seen: tuple[int, date] | None = None
     _states: dict[str, str] | None = None
 
@@ -65,6 +67,7 @@ class Following:
         await self._fade(every, today)
         await self._mend(every, today)
         accepted = [one for one in every if one.state == "accepted" and one.label and faded(one, today) == one]
+        self.mistakes.know(accepted)
         if await self.history.learn(one.past(today) for one in accepted):
             self._seen = now
 
@@ -121,7 +124,7 @@ def lesson_line(
     kept = KeptMessages(client, cards, plans=settings.plan_blocks)
     lessons = Lessons(store.redis)
     cards_of = LessonCards(kept, inbox, people, titles)
-    following = Following(lessons, world.history, world.ports.clock, cards_of.show)
+    following = Following(lessons, world.history, world.ports.clock, cards_of.show, mistakes=world.mistakes)
     return LessonLine(lessons, cards_of, world.ports, following)
 
 

@@ -13,6 +13,7 @@ from bot.run.site import site_checks, site_incidents, site_pages, site_policy, s
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
 from kb.history.index import History
+from kb.history.mistakes import MistakeBook
 from kb.taxonomy.labels import Taxonomy
 from tools.apart import Apart
 from tools.clock import Clock
@@ -49,6 +50,8 @@ class World:
     policy: SitePolicy = field(default_factory=SitePolicy)
     history: History = field(default_factory=History)
     """Past incidents, to which accepted lessons are added."""
+    mistakes: MistakeBook = field(default_factory=MistakeBook)
+    """What accepted lessons say was blamed wrongly."""
 
 
 @contextlib.asynccontextmanager
@@ -76,6 +79,7 @@ async def open_world(
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
     reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
     taxonomy = site_taxonomy(settings.kb_dir)
+    erred = MistakeBook()
     model, history, jobs = _model(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
@@ -86,6 +90,7 @@ async def open_world(
         clock=clock,
         model=model,
         pages=site_pages(settings.kb_dir, taxonomy),
+        mistakes=erred.notes,
         skus=skus,
         reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
         job_place=jobs.place,
@@ -95,7 +100,7 @@ async def open_world(
     if lasting and not front and settings.qdrant_url:
         await history.start()
     try:
-        yield World(settings, ports, reach, policy, history)
+        yield World(settings, ports, reach, policy, history, erred)
     finally:
         if looks is not reach:
             await looks.aclose()

@@ -23,6 +23,7 @@ from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
 from graph.state import Incident, Tier
+from kb.history.mistakes import swayed
 from tools.inventory.ranges import expand, fold
 
 MOST_ROUNDS, MOST_RANKED = 10, 12
@@ -68,7 +69,8 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     similar = await ports.history.similar(case.brief.text, 2, case.reader) if case.brief.text else []
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
     noted = [(label, score) for label, score in hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
-    priors = _trimmed(together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted])))
+    suggested = together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted]))
+    priors = _trimmed(together(suggested, swayed(suggested, ports.mistakes(case.reader), ports.taxonomy.decidable.leaves)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     turn = replace(turn, recalled=recalled(turn.recalled, similar))
     case = replace(case, turn=turn)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Final, get_args
@@ -28,6 +29,7 @@ from kb.history.lessons import (
     trust,
     twin_of,
 )
+from kb.history.mistakes import mistakes
 from kb.redact import visible
 
 STATES: Final[tuple[str, ...]] = get_args(LessonState)
@@ -51,6 +53,21 @@ async def list_lessons(settings: Settings, state: str, today: date, *, as_json: 
         trusted = f"{trust(one, today):.0%}" if one.state == "accepted" else ""
         table.add_row(one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), label, Text(visible(one.title)))
     paper(whole=True).print(table if rows else Text("No incident has taught a lesson yet."))
+    return 0
+
+
+async def list_mistakes(settings: Settings, *, as_json: bool) -> int:
+    """A line each; one that would have cost more looks than it saves is told and not used."""
+    titles = site_taxonomy(settings.kb_dir).titles
+    async with stored(settings, "lessons") as store:
+        notes = mistakes(await Lessons(store.redis).all())
+    if as_json:
+        print(json.dumps({"schema": 1, "items": [asdict(one) | {"used": one.kept} for one in notes]}))
+        return 0
+    table = Table("used", "saved", "detours", "note", header_style="bold", box=None)
+    for one in notes:
+        table.add_row("yes" if one.kept else "no", str(one.saved), str(one.detours), Text(one.says(titles)))
+    paper(whole=True).print(table if notes else Text("Nothing was blamed wrongly twice, as far as accepted lessons tell."))
     return 0
 
 

@@ -117,3 +117,14 @@ async def test_what_is_settled_in_a_terminal_is_drawn_by_whoever_runs() -> None:
             )
             await following.once()
     assert shown == ["les-4f2a accepted", "les-4f2a retired"], "a click draws its card itself"
+
+
+@needs_redis
+def test_what_was_blamed_wrongly_twice_is_listed_and_once_is_not(tmp_path: Path) -> None:
+    port = "INTERCONNECT.IB.Port_Down"
+    here = Place(tmp_path, a_lesson("les-1", label=FELL, state="accepted", misled=(port,)))
+    assert "Nothing was blamed wrongly twice" in here.says("mistakes").stdout
+    here = Place(tmp_path, a_lesson("les-2", label=FELL, state="accepted", misled=(port,), incident="inc-2", title="other words"))
+    [note] = json.loads(here.says("mistakes", "--json").stdout)["items"]
+    assert (note["blamed"], note["was"], note["saved"], note["used"]) == (port, FELL, 2, True)
+    assert "Before blaming" in here.says("mistakes").stdout
