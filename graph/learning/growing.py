@@ -23,8 +23,8 @@ THREADS: Final = 3
 """In like words, that make a cause that nobody named."""
 AGREED: Final = 0.6
 """Share of the threads of a name that words put under one label of ours, from which the name is that label."""
-RAREST, MOST_WALKED = 6, 3_000
-"""Terms by which a like thread is looked for, and threads without a name that are compared."""
+RAREST, MOST_WALKED, MOST_NEW = 6, 3_000, 200
+"""Terms by which a like thread is looked for, threads without a name that are compared, and names that may be new in one build."""
 _PARTS: Final = re.compile(r"\s*[./>:|]\s*")
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _LEADS: Final = re.compile(
@@ -68,7 +68,7 @@ class Grown:
 
 def grown(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> Grown:
     """Nothing is lost: what finds no cause stays as it was."""
-    walk = _Walk(taxonomy, Corpus.of({name: _says(name, taxonomy) for name in taxonomy.leaves}))
+    walk = _Walk.over(taxonomy)
     open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
     for name, named in _by_name(open_ones).items():
         walk.named(name, named)
@@ -80,16 +80,25 @@ def grown(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> Grown:
 class _Walk:
     taxonomy: Taxonomy
     known: Corpus
+    titles: dict[str, frozenset[str]]
+    """Label → the terms of its title, the new ones among them."""
     new: dict[str, NewCause] = field(default_factory=dict)
     merged: list[MergedName] = field(default_factory=list)
     placed: dict[int, LabelledRow] = field(default_factory=dict)
 
+    @classmethod
+    def over(cls, taxonomy: Taxonomy) -> "_Walk":
+        known = Corpus.of({name: f"{leaf.title} {leaf.description}" for name, leaf in taxonomy.leaves.items()})
+        return cls(taxonomy, known, {name: frozenset(tokens(leaf.title)) for name, leaf in taxonomy.leaves.items()})
+
     def named(self, name: str, rows: Sequence[LabelledRow]) -> None:
-        """A name that is met for the first time, with all its threads."""
+        """A name that is met for the first time, with all its threads. Where too many are new already they stay as they are: such names are no causes."""
         by = rows[0].by
         into, why = self._voted(rows) if not by else ("", "")
         if not into:
             into, why = self._near(name)
+        if not into and len(self.new) >= MOST_NEW:
+            return
         if not into:
             into = self._add(_label(name, rows, self._taken()), _title(name), f"named by {by or 'the export'}").label
         else:
@@ -114,10 +123,13 @@ class _Walk:
 
     def _near(self, name: str) -> tuple[str, str]:
         """The label or the new cause that says the same; what is of one name has the likeness of 1."""
-        like = {label: self.known.likeness(name, self.taxonomy.title(label)) for label in self.taxonomy.leaves}
-        like |= {label: self.known.likeness(name, cause.title) for label, cause in self.new.items()}
-        label = max(like, key=lambda one: (like[one], one))
-        return (label, f"says the same as “{self._title_of(label)}” ({like[label]:.0%} alike)") if like[label] >= NEAR else ("", "")
+        said = frozenset(tokens(name))
+        label = max(self.titles, key=lambda one: (self._alike(said, self.titles[one]), one))
+        like = self._alike(said, self.titles[label])
+        return (label, f"says the same as “{self._title_of(label)}” ({like:.0%} alike)") if like >= NEAR else ("", "")
+
+    def _alike(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
+        return self.known.alike(mine, theirs) if mine & theirs else 0.0
 
     def _title_of(self, label: str) -> str:
         return self.new[label].title if label in self.new else self.taxonomy.title(label)
@@ -127,6 +139,7 @@ class _Walk:
 
     def _add(self, label: str, title: str, why: str) -> NewCause:
         self.new[label] = NewCause(label, title, why)
+        self.titles[label] = frozenset(tokens(title))
         return self.new[label]
 
     def _place(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
@@ -157,11 +170,6 @@ def _by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow]]:
             same = " ".join(_NO_WORD.sub(" ", row.named.lower()).split())
             found.setdefault(first.setdefault(same, row.named), []).append(row)
     return found
-
-
-def _says(label: str, taxonomy: Taxonomy) -> str:
-    leaf = taxonomy.leaves[label]
-    return f"{leaf.title} {leaf.description}"
 
 
 def _title(name: str) -> str:

@@ -41,10 +41,13 @@ class Corpus:
 
     def likeness(self, text: str, other: str) -> float:
         """How much two texts are alike by their rare terms, 0 to 1."""
-        mine, theirs = set(tokens(text)), set(tokens(other))
+        return self.alike(frozenset(tokens(text)), frozenset(tokens(other)))
+
+    def alike(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
+        """The same of their terms."""
         unknown = math.log(1 + (len(self.documents) + 0.5) / 0.5)
 
-        def size(terms: set[str]) -> float:
+        def size(terms: frozenset[str]) -> float:
             return math.sqrt(sum(self.rarity.get(term, unknown) ** 2 for term in terms))
 
         scale = size(mine) * size(theirs)

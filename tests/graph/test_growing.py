@@ -8,7 +8,7 @@ import pytest
 
 from graph.learning.discussed import Discussed, ThreadReader, stays_true
 from graph.learning.drafting import checks_of, leaves_of, pages_of
-from graph.learning.growing import NEAR, grown
+from graph.learning.growing import MOST_NEW, NEAR, grown
 from graph.learning.labelling import LabelledRow
 from kb.exports.row import ExportMessage, ExportRow
 from kb.history.bm25 import Corpus
@@ -27,7 +27,7 @@ def row(number: int, cause: str, named: str = "", **more: Any) -> LabelledRow:
         "confidence": 0.05,
     }
     return LabelledRow(
-        id=f"N-{number}", verdict="doubtful", why="", title=f"job {number} slow", root_cause=cause, named=named, **{**about, **more}
+        **{"id": f"N-{number}", **about, **more}, verdict="doubtful", why="", title=f"job {number} slow", root_cause=cause, named=named
     )
 
 
@@ -152,3 +152,11 @@ def test_a_page_says_which_thread_said_it_and_of_which_cause() -> None:
     assert "- mlx5_1 is the control plane on this SKU. (N-4)" in page
     assert "- Check the error counters of mlx5_0 first. (N-4)" in page
     assert "flapping" not in page
+
+
+def test_a_column_of_ten_thousand_names_makes_a_bounded_number_of_causes_and_loses_no_row() -> None:
+    rows = [row(0, f"cause {number}", f"Sprocket{number} of kind{number}", id=f"N-{number}", time="") for number in range(2 * MOST_NEW)]
+    found = grown(rows, TAXONOMY)
+    assert len(found.new) == MOST_NEW
+    assert len(found.rows) == len(rows)
+    assert sum(one.verdict == "doubtful" for one in found.rows) == MOST_NEW
