@@ -21,6 +21,8 @@ from tools.checks.row import Check
 Verdict = Literal["labelled", "doubtful", "dropped"]
 SURE: Final = 0.12
 """Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
+PLAINLY: Final = 0.3
+"""Share from which a guide is about one label: it is shown wherever that is found, so a guess is worse than none."""
 LEAST_TERMS: Final = 6
 READ, KEPT, QUOTE, NAME = 6_000, 600, 300, 80
 """Characters of a thread that are read for its label, that are kept of it, that a quote and the name of a cause may have."""
@@ -107,6 +109,11 @@ class Labeller:
         }
         verdict, why = self._verdict(row, cause, confidence, given=given)
         return LabelledRow(**about, verdict=verdict, why=why)
+
+    def about(self, guide: ExportRow) -> str:
+        """The label that a guide is about; empty where its words are of none, or of several."""
+        label, confidence = classify(_read(guide, ""), self.taxonomy, self.nearest, self.checks, NO_TIME)[0]
+        return label if confidence >= PLAINLY else ""
 
     def _decided(self, label: str, used: Discussed) -> str:
         """The look that somebody of the thread took and that shows this cause."""

@@ -45,6 +45,8 @@ class _Built:
 
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    """Of guides: the label that each is about, empty where that is not plain."""
     unread: list[str] = field(default_factory=list)
     pages: int = 0
     grown: Grown = field(default_factory=lambda: Grown(()))
@@ -139,7 +141,8 @@ def _labelled(
 ) -> tuple[_Built, str]:
     taxonomy, checks = site_taxonomy(settings.kb_dir), site_checks(settings)
     past = site_incidents(settings.kb_dir, taxonomy)
-    worker = open_worker(Labeller(taxonomy, Nearest.of(taxonomy, past), checks), settings, asked)
+    rules = Labeller(taxonomy, Nearest.of(taxonomy, past), checks)
+    worker = open_worker(rules, settings, asked)
     beside = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
     seed, built = _sign(exports, beside), _Built()
     with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
@@ -147,6 +150,7 @@ def _labelled(
         worker.foresee(row for path in exports for row in rows_of(path, mapped))
         _walk((row for path in exports for row in rows_of(path, mapped)), worker, built, done, journal)
         built.paid = worker.paid
+    built.about = {guide.id: rules.about(guide) for guide in built.guides}
     built.grown = grown(built.rows, taxonomy)
     built.rows = list(built.grown.rows)
     return built, seed
@@ -246,7 +250,8 @@ def _write(out: Path, built: _Built, settings: Settings, seed: str) -> None:
         put(out / "incidents" / f"built-{at // A_FILE:03}.yaml", text)
     for guide in built.guides:
         said, name = guide.messages[0].text, _name(guide.id, names)
-        put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
+        labels = f"labels: {label}\n" if (label := built.about[guide.id]) else ""
+        put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{said}\n")
     taxonomy, checks = site_taxonomy(settings.kb_dir), site_checks(settings)
     titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}
     _write_drafts(out, built, taxonomy, checks)

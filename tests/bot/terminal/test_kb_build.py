@@ -128,3 +128,15 @@ def test_a_folder_that_cannot_be_written_is_said(export: Path, tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match="Not a directory"):
         build(SITE, [export], tmp_path / "file" / "out", (), as_json=True)
+
+
+def test_a_guide_that_is_plainly_about_one_cause_is_shown_with_it_and_a_vague_one_by_its_words(tmp_path: Path) -> None:
+    wiki = tmp_path / "wiki"
+    wiki.mkdir()
+    (wiki / "bus.md").write_text("# GPU fell off the bus\nXid 79, GPU has fallen off the bus: press the riser home, then reset the slot.\n")
+    (wiki / "desk.md").write_text("# Desk rota\nOn Mondays Ada has the desk, and on Fridays Bob.\n")
+    build(SITE, [wiki], tmp_path / "out", (), as_json=True)
+    assert {page.title: page.labels for page in load_pages(tmp_path / "out" / "pages", load_taxonomy().leaves)} == {
+        "GPU fell off the bus": ("GPU.BUS.Fallen_Off_Bus",),
+        "Desk rota": (),
+    }
