@@ -110,11 +110,15 @@ class _Walk:
         for group in _clusters(rows, self.known):
             if len(group) < THREADS:
                 continue
-            said = group[0].root_cause
-            cause = self._add(
-                _label(" ".join(shared_words(group)[:4]), group, self._taken()), _title_said(said), "by like words of its threads"
-            )
-            self._place(group, cause.label, f"new: {cause.why}")
+            title = _title_said(group[0].root_cause)
+            into, why = self._near(title)
+            if into:
+                self.merged.append(MergedName(title, into, why))
+            else:
+                into = self._add(
+                    _label(" ".join(shared_words(group)[:4]), group, self._taken()), title, "by like words of its threads"
+                ).label
+            self._place(group, into, why or f"new: {self.new[into].why}")
 
     def _voted(self, rows: Sequence[LabelledRow]) -> tuple[str, str]:
         sure = Counter(row.label for row in rows if row.confidence >= SURE)

@@ -160,3 +160,14 @@ def test_a_column_of_ten_thousand_names_makes_a_bounded_number_of_causes_and_los
     assert len(found.new) == MOST_NEW
     assert len(found.rows) == len(rows)
     assert sum(one.verdict == "doubtful" for one in found.rows) == MOST_NEW
+
+
+def test_threads_that_state_one_cause_among_many_other_words_are_not_two_causes() -> None:
+    said = "The cause was a worn gasket of the quench pump."
+    rows = [
+        row(0, said, id=f"{side}-{number}", description=f"{side} " * 9 + f"{side}a {side}b {side}c")
+        for side in ("red", "blue")
+        for number in range(3)
+    ]
+    found = grown(rows, TAXONOMY)
+    assert [(one.title, len(one.of)) for one in found.new] == [("A worn gasket of the quench pump", 6)]
