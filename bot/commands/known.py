@@ -210,6 +210,24 @@ def apply(
     raise typer.Exit(answer(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))
 
 
+@kb.command()
+def rule(
+    logs: Annotated[
+        list[Path], typer.Argument(metavar="LOG…", help="Logs of the failure that nothing explained.", exists=True, dir_okay=False)
+    ],
+    against: Annotated[
+        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log in which nothing was wrong; again for each.", exists=True)
+    ] = None,
+    kind: Annotated[str, typer.Option("--log", metavar="KIND", help="job or kernel.")] = "job",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write those that can be used, as a file of rules.")] = None,
+    json: Json = False,
+) -> None:
+    """Draft rules for lines that no reader knows, from a log that failed and logs that did not."""
+    from bot.terminal.builds.rule_drafting import draft_rules
+
+    raise typer.Exit(answer(lambda: draft_rules(logs, against or [], kind, out, as_json=json)))
+
+
 Lesson = Annotated[str, typer.Argument(metavar="LESSON", help="As `kb lessons` names it.")]
 
 

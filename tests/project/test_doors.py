@@ -71,6 +71,7 @@ FILES: Mapping[str, str] = {
     "bot/terminal/handed_out.py": "outputs as the evidence store keeps them, which are redacted; pictures of cleaned words; `finished` pages",
     "bot/terminal/builds/building.py": "rows of `kb.exports`, which redacts each text as it reads it",
     "bot/terminal/builds/drafts.py": "drafts as they stand in a built folder, in a file that lives for one question",
+    "bot/terminal/builds/rule_drafting.py": "drafts of rules, whose lines `graph.learning.rule_drafts` redacted, in a file that lives for one question",
     "bot/terminal/builds/taught.py": "lessons, which `kb.history.lessons.cut` redacted before they were kept",
     "bot/terminal/builds/folder.py": "`keep` redacts each text of what somebody decided, `add` what was typed, `kb.exports` what was read for a build",
     "graph/model/recorded.py": "answers of a model, cleaned as they are recorded; no question",

@@ -100,6 +100,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "likely": (),
         "hosts": {},
     },
+    "graph.learning.rule_drafts.drafted_rules": {"others": ("all went well",)},
     "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }
 """What a name means in one function alone."""

@@ -1,0 +1,124 @@
+"""Rules drafted from a log that no reader of ours understands: its telling lines become patterns, tried on those lines and on other logs. Pure.
+
+A draft is for a person to name and to trim; it is written only where it finds its own lines and none of the other logs.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kb.logs.job.ranks import untag
+from kb.logs.job.rows import classify
+from kb.logs.kernel.reader import kernel_events
+from kb.logs.templates.merge import sounds_bad
+from kb.logs.timestamps import split
+from kb.redact import redact
+from kb.scan import lines_in
+from tools.checks.site.ordinary import ORDINARY
+from tools.checks.site.rules import LONGEST_LINE, Log
+
+MOST, EXAMPLES, MOST_LINES = 8, 2, 200_000
+"""Drafts of a log, lines that each shows, and lines of a log that are read."""
+LEAST: Final = 12
+"""Letters of fixed text that tell a line from others."""
+_VARIES: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
+_WORD: Final = re.compile(r"[a-z]{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDraft:
+    """`lines`: of the log that it finds; `elsewhere`: of other logs, in which case it is no good."""
+
+    id: str
+    log: Log
+    pattern: str
+    says: str
+    examples: tuple[str, ...]
+    lines: int
+    elsewhere: int = 0
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """As it stands in a file of rules."""
+        return {"id": self.id, "log": self.log, "pattern": self.pattern, "says": self.says, "examples": list(self.examples)}
+
+
+def drafted_rules(text: str, others: Iterable[str], log: Log = "job") -> list[RuleDraft]:
+    """The most telling first: those that stand in no other log, then those that do, which say so."""
+    seen: Counter[str] = Counter()
+    lines: dict[str, list[str]] = {}
+    for line in _unknown(text, log):
+        if sounds_bad(line) and (pattern := pattern_of(redact(_body(line, log)))):
+            seen[pattern] += 1
+            lines.setdefault(pattern, []).append(line)
+    rare = sorted(seen, key=lambda one: (seen[one], one))[: MOST * 4]
+    elsewhere = _counted(rare, others)
+    taken: set[str] = set()
+    drafts = [_draft(one, log, lines[one], seen[one], elsewhere[one], taken) for one in rare]
+    return sorted(drafts, key=lambda one: (one.elsewhere > 0, one.lines))[:MOST]
+
+
+def pattern_of(body: str) -> str:
+    """A line's longest run of words that do not vary, with what varies on either side of it; empty where no run tells it from others."""
+    words = body[:LONGEST_LINE].split()
+    runs = [run for run in _runs(words) if sum(len(words[at]) + 1 for at in run) > LEAST]
+    if not runs:
+        return ""
+    run = max(runs, key=lambda one: sum(len(words[at]) + 1 for at in one))
+    fixed = r"\s".join(re.escape(words[at]) for at in run)
+    before = r"\S{1,30}\s" if run[0] > 0 else ""
+    after = r"\s(?P<value>\S{1,30})" if run[-1] + 1 < len(words) else ""
+    return f"{before}{fixed}{after}"
+
+
+def _runs(words: Sequence[str]) -> Iterator[list[int]]:
+    run: list[int] = []
+    for at, word in enumerate(words):
+        if _VARIES.search(word):
+            if run:
+                yield run
+            run = []
+        else:
+            run.append(at)
+    if run:
+        yield run
+
+
+def _unknown(text: str, log: Log) -> Iterator[str]:
+    """Lines that no reader of ours knows, and that are not printed all day."""
+    for number, line in enumerate(lines_in(text)):
+        if number >= MOST_LINES:
+            return
+        known = classify(line) is not None if log == "job" else bool(kernel_events(line))
+        if line.strip() and not known and line not in ORDINARY:
+            yield line[:LONGEST_LINE]
+
+
+def _body(line: str, log: Log) -> str:
+    """What is said, without who says it and when."""
+    return untag(line)[1] if log == "job" else split(line).message
+
+
+def _counted(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
+    """How many lines of the other logs each has."""
+    compiled = [(one, re.compile(one)) for one in patterns]
+    found: Counter[str] = Counter()
+    for text in others:
+        for number, line in enumerate(lines_in(text)):
+            if number >= MOST_LINES:
+                break
+            found.update(one for one, pattern in compiled if pattern.search(line[:LONGEST_LINE]))
+    return found
+
+
+def _draft(pattern: str, log: Log, lines: Sequence[str], times: int, elsewhere: int, taken: set[str]) -> RuleDraft:
+    body = _body(lines[0], log)
+    words = [word for word in _WORD.findall(body.lower()) if len(word) > 3][:4] or ["line"]
+    name, number = "_".join(words)[:28].strip("_"), 2
+    while name in taken:
+        name, number = f"{'_'.join(words)[:26].strip('_')}_{number}", number + 1
+    taken.add(name)
+    shown = tuple(dict.fromkeys(redact(line) for line in lines))[:EXAMPLES]
+    return RuleDraft(name, log, pattern, f"drafted: {redact(body)[:120]}", shown, times, elsewhere)
