@@ -228,6 +228,45 @@ def rule(
     raise typer.Exit(answer(lambda: draft_rules(logs, against or [], kind, out, as_json=json)))
 
 
+@kb.command(name="filter")
+def draft_filter(
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG…", help="Logs of such jobs.", exists=True, dir_okay=False)],
+    family: Annotated[str, typer.Option("--family", metavar="TEXT", help="What the logs of these jobs hold, and others do not.")],
+    name: Annotated[str, typer.Option("--id", metavar="ID", help="What it is called.")] = "regular_lines",
+    against: Annotated[
+        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log of which nothing may be lost; again for each.", exists=True)
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it, as a file of filters.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Draft a filter for lines that logs of these jobs repeat and nobody needs: what two of three samples call regular, and no log wants."""
+    settings = settings_of(config)
+    from bot.terminal.builds import filter_drafting
+
+    raise typer.Exit(answer(lambda: filter_drafting.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
+
+
+@kb.command(name="try")
+def try_files(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Rules, filters, causes, checks or past incidents.", exists=True, dir_okay=False)
+    ],
+    keep: Annotated[bool, typer.Option("--keep", help="Put them into the site's folder where nothing is answered worse.")] = False,
+    no_bench: Annotated[bool, typer.Option("--no-bench", help="Replay past incidents alone; the benchmark takes minutes.")] = False,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Benchmark cases of each layer; default: the layer's own size.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Answer past incidents and the benchmark with and without files of your own; what answers them worse is refused and never kept."""
+    settings = settings_of(config)
+    from bot.terminal import bench
+    from bot.terminal.builds.trying import try_out
+
+    scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
+    raise typer.Exit(answer(lambda: try_out(settings, files, scored, keep=keep, as_json=json)))
+
+
 Lesson = Annotated[str, typer.Argument(metavar="LESSON", help="As `kb lessons` names it.")]
 
 

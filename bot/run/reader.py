@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReaderApart:
-    """`kb_dir`: the site's own files, whose checks and rules may know what others do not. `programs`: the folders of programs that they may name."""
+    """`kb_dir`: the site's own files, whose checks, rules and filters may know what others do not. `programs`: the folders of programs that they may name."""
 
     apart: Apart
     kb_dir: Path | None
@@ -23,8 +23,8 @@ class ReaderApart:
 
     async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> HandedIn | None:
         try:
-            checks, rules = (site_folder(self.kb_dir, part) for part in ("checks", "rules"))
-            return await self.apart.run(read_with_site, checks, rules, self.programs, name, sha256, text, now)
+            checks, rules, filters = (site_folder(self.kb_dir, part) for part in ("checks", "rules", "filters"))
+            return await self.apart.run(read_with_site, checks, rules, filters, self.programs, name, sha256, text, now)
         except TookTooLong as why:
             log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
             return None

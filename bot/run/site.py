@@ -15,6 +15,7 @@ from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
 from tools.checks.row import Check
+from tools.checks.site.filters import BadFilters, LogFilter, load_filters, with_filters
 from tools.checks.site.reader import BadChecks, load_site_checks
 from tools.checks.site.readonly import folder_refused
 from tools.checks.site.ruled import with_rules
@@ -39,7 +40,12 @@ def site_checks(settings: Settings) -> Mapping[str, Check]:
         own = load_site_checks(*site_folder(settings.kb_dir, "checks"), known=CHECKS, programs=settings.check_programs)
     except BadChecks as why:
         raise BadSite("its checks", why.problems) from why
-    return with_rules({**CHECKS, **own}, site_rules(settings.kb_dir))
+    return reading_logs({**CHECKS, **own}, settings.kb_dir)
+
+
+def reading_logs(checks: Mapping[str, Check], kb_dir: Path | None) -> Mapping[str, Check]:
+    """The same checks; those that read logs know the site's rules and filters. Raises BadSite."""
+    return with_rules(with_filters(checks, site_filters(kb_dir)), site_rules(kb_dir))
 
 
 def site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
@@ -48,6 +54,14 @@ def site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
         return load_rules(*site_folder(kb_dir, "rules"))
     except BadRules as why:
         raise BadSite("the rules for lines of logs", why.problems) from why
+
+
+def site_filters(kb_dir: Path | None) -> tuple[LogFilter, ...]:
+    """Which lines of the site's jobs are regular. Raises BadSite."""
+    try:
+        return load_filters(*site_folder(kb_dir, "filters"))
+    except BadFilters as why:
+        raise BadSite("the filters for lines of logs", why.problems) from why
 
 
 def site_taxonomy(kb_dir: Path | None) -> Taxonomy:

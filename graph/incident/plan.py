@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
-from graph.engine.prior import past_priors, ranked_priors, together, word_priors
+from graph.engine.prior import most_telling, past_priors, ranked_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
@@ -28,6 +28,8 @@ from tools.inventory.ranges import expand, fold
 
 MOST_ROUNDS, MOST_RANKED = 10, 12
 MOST_BESIDE, MOST_JOBS = 16, 2
+MOST_ALIKE, MOST_TOLD = 60, 2
+"""Past incidents that are asked for, and of them those that are most alike whatever they are of."""
 """Hosts looked at beside those named once a cause is known, and jobs whose hosts are."""
 
 MOST_AGAIN = 2
@@ -66,13 +68,14 @@ async def _open(case: Case, ports: Ports) -> Chosen:
         return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn),)), Walk(), "done")
     news = brings_news(case)
     hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.in_question, *case.hosts))) if news else case.in_question
-    similar = await ports.history.similar(case.brief.text, 2, case.reader) if case.brief.text else []
+    alike = await ports.history.similar(case.brief.text, MOST_ALIKE, case.reader) if case.brief.text else []
+    similar = most_telling(alike, word_priors(ports.taxonomy, case.brief))
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
     noted = [(label, score) for label, score in hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
     suggested = together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted]))
     priors = _trimmed(together(suggested, swayed(suggested, ports.mistakes(case.reader), ports.taxonomy.decidable.leaves)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
-    turn = replace(turn, recalled=recalled(turn.recalled, similar))
+    turn = replace(turn, recalled=recalled(turn.recalled, [*alike[:MOST_TOLD], *similar]))
     case = replace(case, turn=turn)
     if looks_narrowly(case):
         return _narrowly(replace(case, turn=replace(turn, narrow=True)), await weigh(case, ports))

@@ -1,6 +1,6 @@
 """One text that people handed in: its facts, and its templates where it is a long log. Pure, and of a large text not for the event loop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Protocol
 from graph.reading.logs import read_log
 from graph.reading.pasted import Pasted, read_pasted
 from graph.state import LogDigest
+from kb.logs.templates.filters import FILTERS, FilterRule
 from tools.apart import beside
 from tools.checks import CHECKS
 from tools.checks.row import Check
@@ -34,11 +35,12 @@ def read_handed_in(name: str, sha256: str, text: str, now: datetime, checks: Map
 
 
 def read_with_site(
-    folders: tuple[Path, ...], rules: tuple[Path, ...], programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime
-) -> HandedIn:
+    folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
+    name: str, sha256: str, text: str, now: datetime,
+) -> HandedIn:  # fmt: skip
     """As `read_handed_in`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
-    checks, which may know what others do not; `rules`: those of its rules for lines of logs; `programs`: the folders of programs that
-    checks may name. Raises BadChecks and BadRules."""
+    checks, which may know what others do not; `rules` and `filters`: those of its rules and filters for lines of logs; `programs`: the folders
+    of programs that checks may name. Raises BadChecks, BadRules and BadFilters."""
     checks: Mapping[str, Check] = CHECKS
     if folders:
         from tools.checks.site.reader import load_site_checks  # brings half a second of imports, which a site without any does without
@@ -49,4 +51,9 @@ def read_with_site(
         from tools.checks.site.rules import load_rules
 
         checks = with_rules(checks, load_rules(*rules))
-    return HandedIn(*beside(lambda: read_pasted(text, checks), lambda: read_log(name, sha256, text, now)))
+    regular: Sequence[FilterRule] = FILTERS
+    if filters:
+        from tools.checks.site.filters import load_filters, rules_for
+
+        regular = rules_for(text, load_filters(*filters))
+    return HandedIn(*beside(lambda: read_pasted(text, checks), lambda: read_log(name, sha256, text, now, regular)))

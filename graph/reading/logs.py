@@ -10,6 +10,7 @@ from itertools import islice
 
 from graph.state import LogDigest, LogTemplate
 from kb.logs.templates.compress import compress
+from kb.logs.templates.filters import FILTERS, FilterRule
 from kb.logs.templates.lines import placed
 from kb.logs.templates.masks import XID
 from kb.logs.templates.merge import sounds_bad, telling
@@ -27,12 +28,12 @@ _DOCUMENTS = ("<?xml", "<nvidia_smi_log", "==============NVSMI LOG")
 """How outputs begin that are long and yet no log."""
 
 
-def read_log(name: str, sha256: str, text: str, now: datetime | None = None) -> LogDigest | None:
-    """The digest of a log; None where the text is short, or no log."""
+def read_log(name: str, sha256: str, text: str, now: datetime | None = None, rules: Sequence[FilterRule] = FILTERS) -> LogDigest | None:
+    """The digest of a log; None where the text is short, or no log. `rules`: which lines are regular."""
     if not is_log(text):
         return None
     data = text[:MOST_READ].encode("utf-8", "replace")
-    digest = compress(data, limit=MOST_TEMPLATES, now=now)
+    digest = compress(data, MOST_TEMPLATES, rules, now)
     rows = tuple(
         LogTemplate(text=row.text[:LONGEST_TEMPLATE], count=row.count, first=row.first, last=row.last, line=line, last_line=last)
         for row, line, last in placed(data, digest.templates)

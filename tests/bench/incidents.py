@@ -1,4 +1,4 @@
-"""How often the text of a published incident alone leads to its cause: `python -m tests.bench.incidents [--json] [FOLDER]`.
+"""How often the text of a published incident alone leads to its cause: `python -m tests.bench.incidents [--json] [--embeddings URL] [FOLDER]`.
 
 Cross-validated: an incident is ranked by what is known without it (past incidents of its own thread are taken out), and in the arm
 `taught` also by the other folds' incidents. The answers (category, root cause, resolution) are never shown to what ranks.
@@ -6,6 +6,7 @@ Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only where the taxono
 `past_in_first_2` asks the index of past incidents, where a past incident of the same leaf and another thread exists.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -19,10 +20,16 @@ from typing import Any
 
 import yaml
 
+from graph.engine.prior import most_telling, word_priors
+from graph.incident.plan import MOST_ALIKE
+from graph.model.embeddings import Embeddings
 from graph.reading.classify import classify
+from graph.reading.reports import understand
+from graph.state import Brief
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import History
 from kb.history.likeness import Nearest
+from kb.history.vectors import Embedder
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import expected
@@ -74,18 +81,25 @@ def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastInc
     return {level: _share(row) for level, row in hits.items()}
 
 
-def recalled(incidents: Sequence[Told], seeds: Sequence[PastIncident]) -> dict[str, Any]:
-    """Of incidents whose leaf has a past incident from another thread: how many find one of that leaf among the two most alike."""
-    return asyncio.run(_recalled(incidents, seeds))
+def recalled(
+    incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastIncident], embedder: Embedder | None = None
+) -> dict[str, Any]:
+    """Of incidents whose leaf has a past incident from another thread: how many find one of that leaf among the two that the first plan takes.
+    With an embedder words and vectors find them, fused by their ranks."""
+    return asyncio.run(_recalled(incidents, taxonomy, seeds, embedder))
 
 
-async def _recalled(incidents: Sequence[Told], seeds: Sequence[PastIncident]) -> dict[str, Any]:
+async def _recalled(
+    incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastIncident], embedder: Embedder | None
+) -> dict[str, Any]:
     hits = []
     for incident in incidents:
         past = [seed for seed in seeds if seed.source_url != incident.url]
         if incident.leaf in {seed.label for seed in past}:
-            history = History(past)
-            hits.append(incident.leaf in [found.label for found in await history.similar(incident.text, 2)])
+            history = History(past, embedder=embedder)
+            said = understand(incident.text, (), WHEN)
+            words = word_priors(taxonomy, Brief(text=incident.text, symptoms=said.symptoms, signatures=said.signatures))
+            hits.append(incident.leaf in [found.label for found in most_telling(await history.similar(incident.text, MOST_ALIKE), words)])
             await history.close()
     return {"past_in_first_2": _share(hits)} if hits else {}
 
@@ -121,14 +135,15 @@ def _commonest(values: Iterable[str]) -> str:
     return counted[0][0] if counted else ""
 
 
-def measure(folder: Path = INCIDENTS) -> dict[str, Any]:
-    """Every classifier's shares, or why there are none."""
+def measure(folder: Path = INCIDENTS, embedder: Embedder | None = None) -> dict[str, Any]:
+    """Every classifier's shares, or why there are none. `embedder`: also how often words and its vectors together recall one."""
     incidents = read_incidents(folder) if folder.is_dir() else []
     if not incidents:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy, seeds = load_taxonomy(), load_seeds()
     arms = {name: score(incidents, taxonomy, seeds, taught=name == "taught") for name in ("shipped", "taught")}
-    arms["shipped"] |= recalled(incidents, seeds)
+    arms["shipped"] |= recalled(incidents, taxonomy, seeds)
+    arms |= {"words and vectors": recalled(incidents, taxonomy, seeds, embedder)} if embedder else {}
     return {"incidents": len(incidents), "arms": arms | {"majority": majority(incidents)}}
 
 
@@ -151,11 +166,19 @@ def _lessons(incidents: Iterable[Told]) -> list[PastIncident]:
 
 def main(words: Sequence[str]) -> int:
     """Measure and print."""
-    found = measure(next((Path(word) for word in words if not word.startswith("-")), INCIDENTS))
+    asked = argparse.ArgumentParser(prog="python -m tests.bench.incidents", description=__doc__)
+    asked.add_argument("folder", nargs="?", type=Path, default=INCIDENTS)
+    asked.add_argument("--json", action="store_true")
+    asked.add_argument(
+        "--embeddings", metavar="URL", help="an OpenAI-compatible endpoint: past incidents are looked for by words and vectors too"
+    )
+    asked.add_argument("--model", default="embeddings")
+    given = asked.parse_args(list(words))
+    found = measure(given.folder, Embeddings(given.embeddings, "none", given.model) if given.embeddings else None)
     if "not_run" in found:
         print(f"not run: {found['not_run']}", file=sys.stderr)
         return 1
-    if "--json" in words:
+    if given.json:
         print(json.dumps({"schema": 1, **found}))
         return 0
     print(f"{found['incidents']} incidents, each ranked without its own thread")

@@ -91,7 +91,7 @@ def digest_of(plan: Plan) -> str:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".yaml", ".md", ".tmpl") and path.name != "REPORT.md":
                 whole.update(path.read_bytes())
-    for folder_of_site in (plan.kb / "taxonomy", plan.kb / "incidents") if plan.kb else ():
+    for folder_of_site in [plan.kb / part for part in ("taxonomy", "incidents", "rules", "filters")] if plan.kb else ():
         for path in sorted(folder_of_site.rglob("*.y*ml")):
             whole.update(path.read_bytes())
     return whole.hexdigest()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from bot.run.site import site_incidents, site_taxonomy
+from bot.run.site import reading_logs, site_incidents, site_taxonomy
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
@@ -105,8 +105,8 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
 
 @cache
 def everything(kb: Path | None = None) -> Knowledge:
-    """What RackMedic knows, leaves and past incidents of a site's folder among it. Parsed outputs are kept."""
-    checks = {name: remembering(check) for name, check in CHECKS.items()}
+    """What RackMedic knows, leaves, past incidents and rules for logs of a site's folder among it. Parsed outputs are kept."""
+    checks = {name: remembering(check) for name, check in reading_logs(CHECKS, kb).items()}
     taxonomy = site_taxonomy(kb)
     return Knowledge(taxonomy, site_incidents(kb, taxonomy), checks, load_skus())
 

@@ -11,6 +11,7 @@ from kb.taxonomy.reader import load_taxonomy
 from tests.project.generated import PARTS, ROOT, marks, rendered
 from tests.support.terminal import commands
 from tools.checks import CHECKS
+from tools.checks.site.filters import load_filters
 from tools.checks.site.reader import load_site_checks
 from tools.checks.site.rules import load_rules
 
@@ -55,12 +56,15 @@ def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path)
     text = (ROOT / "docs/extending.md").read_text()
     examples = re.findall(r"```(?:yaml|markdown)\n(.*?)```", text, re.DOTALL)
     for file, example in zip(
-        ("checks/site.yaml", "rules/site.yaml", "taxonomy/site.yaml", "incidents/site.yaml", "pages/r7.md"), examples, strict=True
+        ("checks/site.yaml", "rules/site.yaml", "filters/site.yaml", "taxonomy/site.yaml", "incidents/site.yaml", "pages/r7.md"),
+        examples,
+        strict=True,
     ):
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).write_text(example)
     assert list(load_site_checks(tmp_path / "checks", known=CHECKS)) == ["scratch"]
     assert [rule.key for rule in load_rules(tmp_path / "rules")] == ["site.log.lease_lost"]
+    assert [one.id for one in load_filters(tmp_path / "filters")] == ["acme_prefetch"]
     assert load_taxonomy(tmp_path / "taxonomy").leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
     taxonomy = site_taxonomy(tmp_path)
     assert site_incidents(tmp_path, taxonomy)[-1].id == "ours-r7-door-fan"

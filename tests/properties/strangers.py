@@ -72,7 +72,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "most": 5,
     },
     "kb.logs.timestamps.timed": {"head": ("iso", "")},
-    "graph.reading.handed_in.read_with_site": {"folders": (), "rules": (), "programs": ()},
+    "graph.reading.handed_in.read_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
     "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
     "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
     "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},

@@ -8,12 +8,13 @@ NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kb.logs.event import Event
 from kb.logs.job.reader import read_job
 from kb.logs.templates.compress import Template, compress
+from kb.logs.templates.filters import FILTERS, FilterRule
 from kb.logs.templates.lines import placed
 from kb.scan import lines_in
 from tools.checks.few import left_out
@@ -78,8 +79,9 @@ def is_job_log(text: str) -> bool:
     return bool(text.strip())
 
 
-def parse_job_log(text: str) -> Sequence[Fact]:
-    """Errors of the ranks, how many ranks were seen, and who failed first."""
+def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = lambda _: FILTERS) -> Sequence[Fact]:
+    """Errors of the ranks, how many ranks were seen, and who failed first. `regular`: which rules drop lines of such a log from its templates;
+    no other fact depends on them."""
     body = "\n".join(line for line in lines_in(text) if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
@@ -110,14 +112,14 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         *found,
         *variables,
         Fact("joblog", "job.ranks", len(log.ranks)),
-        Fact("joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body)),
+        Fact("joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body, regular(text))),
     ]
 
 
-def _digest(text: str) -> dict[str, Any]:
+def _digest(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
     """The log as `lines` in all and its most telling `templates`: text, count, first and last time and line."""
     data = text.encode("utf-8", "replace")
-    digest = compress(data, limit=_MOST_TEMPLATES)
+    digest = compress(data, _MOST_TEMPLATES, rules)
     rows = [
         {"text": row.text[:200], "count": row.count, **_times(row), "line": line, "last_line": last}
         for row, line, last in placed(data, digest.templates)

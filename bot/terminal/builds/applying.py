@@ -52,8 +52,8 @@ def apply(settings: Settings, folder: Path, to: Path | None, scored: Scored | No
             has = settings.model_copy(update={"kb_dir": with_it})
             if problems := problems_of(has):
                 raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
-            replayed = _replayed(had, has, {str(one["id"]) for one in taken.entries})
-            bench = _benched(had.kb_dir, with_it, scored)
+            replayed = replayed_with(had, has, {str(one["id"]) for one in taken.entries})
+            bench = benched_with(had.kb_dir, with_it, scored)
             if not dry:
                 for path in files:
                     put(target / path.relative_to(with_it), path.read_bytes())
@@ -120,7 +120,7 @@ def _put_all(root: Path, name: str, taken: _Taken) -> list[Path]:
     return files
 
 
-def _replayed(had: Settings, has: Settings, new: set[str]) -> Replay:
+def replayed_with(had: Settings, has: Settings, new: Collection[str], advice: str = "") -> Replay:
     """Every incident that was known before, named without and with what is new. Raises Refusal where fewer are named right."""
     before, after = (site_incidents(one.kb_dir, site_taxonomy(one.kb_dir)) for one in (had, has))
     asked = [one for one in before if one.id not in new]
@@ -129,14 +129,15 @@ def _replayed(had: Settings, has: Settings, new: set[str]) -> Replay:
     if replayed.worse:
         lost = [f"  {one.id} ({one.label}) is taken for {one.taken_for}{f', by {one.by}' if one.by else ''}" for one in replayed.lost]
         told = f"{replayed.before} of {replayed.of} past incidents are named right without it and {replayed.after} with it:"
-        raise Refusal("\n".join(["nothing was taken over.", told, *lost, _WHAT_NOW]))
+        raise Refusal("\n".join(["nothing was taken over.", told, *lost, advice or _WHAT_NOW]))
     return replayed
 
 
 _WHAT_NOW: Final = "Give what stands behind “by” another label or refuse it, with `rackmedic kb review --again`, and apply again."
 
 
-def _benched(before: Path | None, after: Path, scored: Scored | None) -> dict[str, Any] | None:
+def benched_with(before: Path | None, after: Path, scored: Scored | None, advice: str = "") -> dict[str, Any] | None:
+    """How many cases of the benchmark are right without and with it; None where it is left out. Raises Refusal where fewer are."""
     if scored is None:
         return None
     was, now = scored(before), scored(after)
@@ -144,7 +145,7 @@ def _benched(before: Path | None, after: Path, scored: Scored | None) -> dict[st
     if sum(now.values()) < sum(was.values()):
         named_cases = ", ".join(lost[:MOST_NAMED])
         raise Refusal(f"nothing was taken over. The benchmark: {sum(was.values())} of {len(was)} right without it, {sum(now.values())} with it; "
-                      f"lost: {named_cases}. {_WHAT_NOW}")  # fmt: skip
+                      f"lost: {named_cases}. {advice or _WHAT_NOW}")  # fmt: skip
     return {"cases": len(was), "before": sum(was.values()), "after": sum(now.values()), "lost": lost}
 
 

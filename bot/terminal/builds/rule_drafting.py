@@ -25,7 +25,7 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
-    drafts = drafted_rules("\n".join(map(_read, logs)), map(_read, against), log)
+    drafts = drafted_rules("\n".join(map(read_log, logs)), map(read_log, against), log)
     good = [one for one in drafts if not one.elsewhere and not refused(one)]
     if out is not None and good:
         try:
@@ -70,7 +70,8 @@ def _tell(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | No
         )
 
 
-def _read(path: Path) -> str:
+def read_log(path: Path) -> str:
+    """A log, whatever bytes it holds. Raises Refusal."""
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)

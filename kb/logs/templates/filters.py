@@ -26,6 +26,12 @@ class FilterRule:
         return (not self.needles or any(map(lowered.__contains__, self.needles))) and self.pattern.search(lowered) is not None
 
 
+def exactly(name: str, template: str) -> FilterRule:
+    """Drops this one template and nothing else."""
+    lowered = template.lower()
+    return FilterRule(name, re.compile(re.escape(lowered) + r"\Z"), (lowered,))
+
+
 def _rule(name: str, pattern: str, *needles: str) -> FilterRule:
     return FilterRule(name, re.compile(pattern), needles)
 

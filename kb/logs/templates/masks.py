@@ -68,3 +68,8 @@ def mask_around_xid(line: str, masked: Callable[[str], str] = mask) -> str:
     if not found:
         return masked(zeroed(line))
     return f"{masked(zeroed(line[: found.start()]))} {found[0]}{masked(zeroed(line[found.end() :]))}".strip()
+
+
+def template_of(line: str) -> str:
+    """The template of a line as it was printed, as far as one is shown."""
+    return mask(zeroed(line)[:400])
