@@ -18,7 +18,7 @@ MODEL_SWAY = 1.5
 """What a model's judgement of one hypothesis is worth, either way."""
 
 
-class Alike(Protocol):
+class LikeIncident(Protocol):
     """A past incident: its label, and how much alike it is."""
 
     @property
@@ -28,7 +28,7 @@ class Alike(Protocol):
     def score(self) -> float: ...
 
 
-AnyAlike = TypeVar("AnyAlike", bound=Alike)
+AnyLike = TypeVar("AnyLike", bound=LikeIncident)
 
 
 def word_priors(taxonomy: Taxonomy, brief: Brief) -> dict[str, float]:
@@ -53,13 +53,13 @@ def past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:
     return found
 
 
-def most_telling(similar: Sequence[AnyAlike], words: Mapping[str, float], most: int = 2) -> list[AnyAlike]:
+def most_telling(similar: Sequence[AnyLike], words: Mapping[str, float], most: int = 2) -> list[AnyLike]:
     """Of past incidents those that say most: alike, of a label that the report's words suggest (`word_priors`), and each of another label. Two of one
     label say little more than one; over our own past incidents, each asked for without its thread, 0.63 find one of their label among two
     that are alike, and 0.75 so."""
     best = max((one.score for one in similar), default=0.0) or 1.0
     ranked = sorted(similar, key=lambda one: -(one.score / best + WORDS_TOO * words.get(one.label, 0.0)))
-    first: dict[str, AnyAlike] = {}
+    first: dict[str, AnyLike] = {}
     for one in ranked:
         first.setdefault(one.label, one)
     return list(first.values())[:most]

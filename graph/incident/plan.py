@@ -16,7 +16,7 @@ from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
-from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
+from graph.incident.questions import digest_of, logs_of, notes_on, questions_for, which_hosts
 from graph.learning.noted import hints
 from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined
@@ -163,7 +163,8 @@ async def _ranked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
     if ports.model is None or now.roots or case.turn.news or "rank" in case.turn.asked_model:
         return case, now
     labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_RANKED]
-    answer = await ports.model.rank(case.id, case.brief, digest_of(now, logs_of(case)), labels) if len(labels) > 1 else Declined("")
+    seen = digest_of(now, logs_of(case), _learnt(case, labels, ports))
+    answer = await ports.model.rank(case.id, case.brief, seen, labels) if len(labels) > 1 else Declined("")
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, "rank"))
     if isinstance(answer, Declined):
         return replace(case, turn=turn.declined(answer.reason)), now
@@ -178,11 +179,16 @@ async def _questioned(case: Case, now: Assessment, ports: Ports) -> Turn:
     if ports.model is None:
         return replace(case.turn, questions=own)
     out = [standing.label for standing in now.standings.values() if standing.verdict == "rejected"][:MOST_RANKED]
-    answer = await ports.model.questions(case.id, case.brief, digest_of(now, logs_of(case)), out)
+    answer = await ports.model.questions(case.id, case.brief, digest_of(now, logs_of(case), _learnt(case, out, ports)), out)
     if isinstance(answer, Declined):
         return replace(case.turn.declined(answer.reason), questions=own)
     asked = tuple(question.strip()[:240] for question in answer if question.strip())[:3]
     return replace(case.turn, questions=tuple(question for question in asked if question not in case.turn.asked) or own)
+
+
+def _learnt(case: Case, labels: Sequence[str], ports: Ports) -> list[str]:
+    """What people here corrected before about these causes, for a model to read."""
+    return notes_on(labels, ports.mistakes(case.reader), ports.taxonomy.titles)
 
 
 def _trimmed(priors: Mapping[str, float]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 customer has not answered theirs. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from graph.engine.assess import Assessment
@@ -11,6 +11,7 @@ from graph.reading.logs import handful, in_words, of_jobs
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import CUSTOMER, REMIND, SIDE, UNANSWERED, WITHDRAWN, CustomerSilence, Lifecycle, LogDigest
+from kb.history.mistakes import MistakeNote
 from tools.inventory.ranges import fold
 
 MOST = 3
@@ -65,14 +66,21 @@ def suggestions_for(now: Assessment) -> list[str]:
     return shown[:MOST]
 
 
-def digest_of(now: Assessment, logs: Sequence[LogDigest] = ()) -> str:
-    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence; the logs last."""
-    lines = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
+def digest_of(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
+    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence; the logs last. `notes`:
+    what was blamed wrongly here before, ahead of all."""
+    lines = [f"learnt here: {note}" for note in notes[:MOST]]
+    lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
     lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
     lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.could_not_look()[:6]]
     said = "\n".join(line[:200] for log in handful(logs, MOST_TEMPLATES) for line in in_words(log))[:LONGEST_LOGS]
     seen = "\n".join(line[:200] for line in lines)[: LONGEST_DIGEST - len(said)]
     return f"{seen}\n{said}".strip() if said else seen
+
+
+def notes_on(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
+    """In words, the notes that hold and that speak of these causes."""
+    return [note.says(titles) for note in notes if note.kept and {note.blamed, note.was} & set(labels)]
 
 
 def logs_of(case: Case) -> tuple[LogDigest, ...]:

@@ -90,7 +90,7 @@ def test_a_past_incident_counts_as_recalled_only_from_another_thread() -> None:
     own = past("own", told.leaf, told.text)
     other = past("other", told.leaf, "card lost from the bus")
     alike = [past(f"alike-{n}", "USER.CODE.Device_Assert", f"the card fell off the bus {n}") for n in (1, 2)]
-    assert recalled([told], [own, *alike]) == {}
-    assert recalled([told], [own, other])["past_in_first_2"]["right"] == 1
-    missed = recalled([told], [own, other, *alike])["past_in_first_2"]
-    assert (missed["right"], missed["of"]) == (0, 1)
+    assert recalled([told], TAXONOMY, [own, *alike]) == {}
+    assert recalled([told], TAXONOMY, [own, other])["past_in_first_2"]["right"] == 1
+    missed = recalled([told], TAXONOMY, [own, other, *alike])["past_in_first_2"]
+    assert (missed["right"], missed["of"]) == (1, 1), "of two that are alike and of one label the second says nothing"

@@ -1,6 +1,7 @@
 """The whole incident graph with fakes: one item, one turn, one report, whatever happens in between."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from graph.model.reasoner import Judgement, Ranking
 from graph.ports import Awaited, Progress
 from graph.report import Report
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, ItemKind, Origin
+from kb.history.mistakes import MistakeNote
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,
@@ -323,6 +325,22 @@ async def test_a_model_cannot_confirm_what_no_fact_shows() -> None:
     assert report.root_causes == ()
     assert report.outcome != "diagnosed"
     assert (await desk.state())["stats"]["model_calls"] == len(eager.calls)
+
+
+async def test_a_model_reads_what_was_blamed_wrongly_here_before() -> None:
+    def notes(_: str | None) -> tuple[MistakeNote, ...]:
+        return (
+            MistakeNote(SLOW_LINK, LOST, "dmesg", 3, 0),
+            MistakeNote(SLOW_LINK, LOST, "dmesg", 2, 2),
+            MistakeNote("A.B.C", "A.B.D", "", 3, 0),
+        )
+
+    model = FakeModel(ranking=Ranking((SLOW_LINK,)), judgement=Judgement("confirmed", "surely", (0,)))
+    replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
+    ports = replace(world(replays, model=model).ports(), mistakes=notes)
+    await run_turn(build_incident_graph(InMemorySaver()), ports, item("n2 is slow"))
+    learnt = [line for line in "\n".join(model.shown).splitlines() if line.startswith("learnt here: ")]
+    assert set(learnt) == {"learnt here: Before blaming “Slow”: 3 times it was “Lost”. `dmesg` told."}, "the note that helps, and no other"
 
 
 async def test_a_sure_engine_asks_no_model() -> None:

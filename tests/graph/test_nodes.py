@@ -8,7 +8,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from graph.engine.prepare import gather
-from graph.engine.prior import past_priors, ranked_priors, together, word_priors
+from graph.engine.prior import most_telling, past_priors, ranked_priors, together, word_priors
 from graph.incident.case import Turn, asks_of, folded_asks, merged
 from graph.incident.conclude import conclude
 from graph.incident.execute import execute
@@ -241,6 +241,15 @@ def test_words_history_and_models_only_suggest() -> None:
     assert past_priors([(LOST, 3.0)]) == {LOST: 1.0}
     assert ranked_priors([HOT, DESYNC]) == {HOT: 1.0, DESYNC: 0.5}
     assert together({HOT: 1.0}, {HOT: 0.5, LOST: 1}) == {HOT: 1.5, LOST: 1}
+
+
+def test_of_past_incidents_those_are_taken_that_words_speak_for_and_each_of_another_cause() -> None:
+    alike = [Past(HOT, 0.5), Past(HOT, 0.49), Past(DESYNC, 0.4), Past(LOST, 0.3)]
+    assert [one.label for one in most_telling(alike, {})] == [HOT, DESYNC]
+    assert [one.label for one in most_telling(alike, {LOST: 1.5})] == [LOST, HOT]
+    assert [one.label for one in most_telling(alike, {LOST: 1.0})] == [HOT, LOST], "words order them, and what is most alike stays"
+    assert most_telling(alike, {HOT: 1.5})[0].score == 0.5
+    assert most_telling([], {LOST: 1.5}) == []
 
 
 def test_xids_on_many_gpus_are_the_programs_and_on_one_part_the_gpus() -> None:

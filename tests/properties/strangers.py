@@ -100,6 +100,8 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "likely": (),
         "hosts": {},
     },
+    "graph.learning.filter_drafts.drafted_filter": {"name": "ours", "family": "a", "others": ("all went well",)},
+    "tools.checks.site.filters.rules_for": {"filters": ()},
     "graph.learning.rule_drafts.drafted_rules": {"others": ("all went well",)},
     "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }

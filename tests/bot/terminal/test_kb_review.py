@@ -1,6 +1,7 @@
 """`rackmedic kb review` and `kb apply`: people decide, what they said outlives a kill, and what answers past incidents worse is not taken over."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -268,7 +269,7 @@ def test_a_new_cause_is_accepted_before_its_incidents_and_taken_over_with_them(g
 
 def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Path, tmp_path: Path) -> None:
     somebody = reviewed(grown, Somebody("r", "r", "a", "2", "r", "r", "r"))
-    assert "unknown label INTERCONNECT.IB.Quench_Pump_Leaks" in "\n".join(somebody.shown)
+    assert re.search(r"unknown label \w+\.\w+\.Quench_Pump_Leaks", "\n".join(somebody.shown))
     assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0
     assert not (tmp_path / "kb" / "taxonomy").exists()
     assert [one.label in LABELS for one in site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
