@@ -113,6 +113,7 @@ KEYS = _rows("""
     gpu.fabric.status                | str   | gpu     |      | Success or the error
     gpu.fabric.health                | str   | gpu     |      | fabric health summary where the driver prints one
     gpu.memory.used                  | int   | gpu     | MiB  | frame buffer used
+    gpu.memory.unowned               | int   | gpu     | MiB  | frame buffer used on a GPU of which the same look lists no process
     gpu.memory.total                 | int   | gpu     | MiB  | frame buffer in all
     gpu.util                         | int   | gpu     | %    | GPU utilisation
     gpu.processes                    | int   | gpu     |      | processes nvidia-smi lists on the GPU
@@ -149,9 +150,12 @@ KEYS = _rows("""
     kernel.gpu_init                  | str   | gpu     |      | the driver could not start a GPU: failed or probe_failed; attrs: code
     kernel.driver_mismatch           | str   | host    |      | "API mismatch" versions
     kernel.nouveau                   | bool  | host    |      | nouveau claimed the GPU
+    kernel.module_refused            | str   | host    |      | the kernel or a security policy refused the driver's module: unsigned or policy
+    kernel.bar_missing               | str   | gpu     |      | number of the BAR for which the firmware left no room
     kernel.nvidia_absent             | bool  | host    |      | no NVRM line since boot although the log reaches back to it
     kernel.peermem                   | str   | host    |      | nvidia-peermem message
     kernel.panic                     | str   | host    |      | kernel panic or oops
+    fabric.unmanaged                 | bool  | host    |      | GPUs wait for their fabric and its manager does not run
     pcie.gpu_count                   | int   | host    |      | NVIDIA display or 3D functions that lspci lists
     pcie.absent                      | bool  | gpu     |      | a GPU of the SKU's bus table that lspci does not list although it lists others
     pcie.rev_ff                      | bool  | gpu     |      | lspci prints rev ff: the device does not answer
@@ -184,7 +188,7 @@ KEYS = _rows("""
     ib.out_of_sequence               | int   | hca     |      | counter
     ib.roce_adp_retrans              | int   | hca     |      | counter
     service.state                    | str   | service |      | active inactive failed activating not-found
-    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver config_error failed_start; attrs: text
+    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver driver_timed_out config_error failed_start; attrs: text
     module.loaded                    | bool  | module  |      | kernel module loaded
     module.dkms                      | str   | module  |      | dkms state: installed built added failed
     kernel.release                   | str   | host    |      | uname -r
@@ -274,6 +278,7 @@ KEYS = _rows("""
     time.offset                      | float | host    | s    | how far the clock is off: by its time source, else against the clock of RackMedic; attrs: against
     time.clock                       | float | host    | s    | the node's clock, seconds since 1970
     net.state                        | str   | netdev  |      | UP DOWN UNKNOWN
+    net.mtu_apart                    | int   | netdev  |      | MTU of an interface that is smaller than that of the only other host seen; attrs: other peer
     net.mtu                          | int   | netdev  |      | MTU
     net.rx_dropped                   | int   | netdev  |      | packets received and dropped by the host
     net.rx_errors                    | int   | netdev  |      | receive errors

@@ -67,6 +67,11 @@ WORDS = _rows("""
     kernel.inforom                  | the driver warns of the infoROM of {device}
     kernel.driver_mismatch          | the driver in the kernel and its libraries differ: {value}
     kernel.nouveau                  | the nouveau driver holds the GPUs
+    kernel.module_refused           | the driver's module was refused
+    kernel.bar_missing              | no room for a GPU's BAR
+    gpu.memory.unowned              | memory of a GPU that no listed process holds
+    net.mtu_apart                   | MTU smaller than the other host's
+    fabric.unmanaged                | no manager for the fabric of the GPUs
     kernel.nvidia_absent            | the NVIDIA driver has not written a line since boot
     kernel.panic                    | the kernel crashed: {value}
     pcie.gpu_count                  | {value} GPUs are on the PCIe bus

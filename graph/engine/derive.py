@@ -29,7 +29,65 @@ def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[
         *waiting_ports(facts),
         *wrong_clocks(facts),
         *unfit_images(facts),
+        *unmanaged_fabrics(facts),
+        *unowned_memory(facts),
+        *mtus_apart(facts),
     ]
+
+
+def unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
+    """Hosts whose GPUs wait for their fabric while its manager does not run: either alone may be as it should be."""
+    waits: dict[str, list[Fact]] = defaultdict(list)
+    idle: dict[str, Fact] = {}
+    for fact in facts:
+        if fact.key == "gpu.fabric.state" and fact.status is Status.OK and fact.host:
+            waits[fact.host].append(fact)
+        elif (
+            fact.key == "service.state" and (fact.device or "").startswith("nvidia-fabricmanager") and fact.value in ("inactive", "failed")
+        ):
+            idle[fact.host] = fact
+    return [
+        replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(rows)})
+        for host, rows in waits.items()
+        if host in idle and all(row.value in ("In Progress", "Not Started") for row in rows)
+    ]
+
+
+MUCH_MEMORY = 2048
+"""MiB of a GPU that are more than a driver and a display take for themselves."""
+
+
+def unowned_memory(facts: Iterable[Fact]) -> list[Fact]:
+    """Memory that is used on GPUs of which the very same look lists no process: two looks may see a job begin or end between them."""
+    idle, used = set[tuple[object, ...]](), list[Fact]()
+    for fact in facts:
+        if fact.key == "gpu.processes" and fact.status is Status.OK and fact.value == 0:
+            idle.add(_look(fact))
+        elif fact.key == "gpu.memory.used" and fact.status is Status.OK and isinstance(fact.value, int) and fact.value >= MUCH_MEMORY:
+            used.append(fact)
+    return [replace(fact, key="gpu.memory.unowned") for fact in used if fact.host and _look(fact) in idle]
+
+
+def _look(fact: Fact) -> tuple[object, ...]:
+    return fact.check, fact.host, fact.device, fact.time
+
+
+def mtus_apart(facts: Iterable[Fact]) -> list[Fact]:
+    """Where two hosts alone were seen there is no majority: of two MTUs of one interface the smaller one is what large packets break on."""
+    by_device: dict[str, dict[str, Fact]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "net.mtu" and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, int):
+            by_device[fact.device][fact.host] = fact
+    pairs = [sorted(rows.values(), key=_value) for rows in by_device.values() if len(rows) == 2]
+    return [
+        replace(small, key="net.mtu_apart", attrs={**small.attrs, "other": large.value, "peer": large.host})
+        for small, large in pairs
+        if small.value != large.value
+    ]
+
+
+def _value(fact: Fact) -> int:
+    return fact.value if isinstance(fact.value, int) else 0
 
 
 def unreachable(facts: Sequence[Fact]) -> list[Fact]:

@@ -118,7 +118,7 @@ def _leaf_interest(standing: Standing) -> float:
 
 def _why_pruned(standings: Sequence[Standing]) -> str:
     rejected = [standing for standing in standings if standing.verdict == "rejected"]
-    return f"{len(rejected)} of {len(standings)} causes rejected, the rest unlikely"
+    return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
 
 
 def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:

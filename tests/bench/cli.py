@@ -27,9 +27,12 @@ from tests.bench.plan import Plan
 from tests.bench.recording import begin, read_recording
 from tests.bench.run import Teller, run
 from tests.bench.run import names as arm_names
+from tests.bench.wild import wild_cases
 
 HERE = Path(__file__).parent
 SEAL = gating.SEAL
+WRITTEN = "wild"
+"""The layer that no seed makes."""
 OURS = "B8"
 """The arm that is RackMedic without a model."""
 Say = Callable[[str], None]
@@ -168,11 +171,12 @@ def _seed(wanted: Wanted) -> tuple[str, str]:
 
 
 def _generated(wanted: Wanted, seed: str, split: str) -> list[Mapping[str, Any]]:
-    layers = list(LAYERS) if wanted.layer in ("", "all") else wanted.layer.split(",")
-    unknown = [layer for layer in layers if layer not in LAYERS]
+    there = [*LAYERS, *([WRITTEN] if split == "open" else [])]
+    layers = there if wanted.layer in ("", "all") else wanted.layer.split(",")
+    unknown = [layer for layer in layers if layer not in there]
     if unknown:
-        raise Refusal(f"--layer: there is no {', '.join(unknown)}; there are {', '.join(LAYERS)} and `all`", 2)
-    return [raw for layer in layers for raw in cases(layer, seed, wanted.n, split)]
+        raise Refusal(f"--layer: there is no {', '.join(unknown)}; there are {', '.join(there)} and `all`", 2)
+    return [raw for layer in layers for raw in (wild_cases(wanted.n) if layer == WRITTEN else cases(layer, seed, wanted.n, split))]
 
 
 def lint(folder: Path, say: Say) -> int:

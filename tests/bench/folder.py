@@ -8,6 +8,8 @@ import yaml
 
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
+from kb.yaml import plain
+from tests.bench.swaps import BadSwap, resolved
 from tests.bench.truth import OUTSIDE, BadTruth, read_truth
 
 Raw = dict[str, Any]
@@ -44,7 +46,7 @@ def read_folder(folder: Path) -> list[Mapping[str, Any]]:
 def read_case(path: Path) -> Raw:
     """One case, in the shape of a generated one. Refusal when it cannot be simulated or marked."""
     try:
-        raw = yaml.safe_load(path.read_text())
+        raw = plain(path.read_text())
     except OSError as why:
         raise Refusal(f"{path}: cannot be read: {why.strerror}", 2) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:
@@ -54,9 +56,10 @@ def read_case(path: Path) -> Raw:
     if not isinstance(raw.get("layer") or "", str):
         raise Refusal(f"{path}: layer: must be text, for example hard", 2)
     try:
+        raw = resolved(raw, str(path))
         case = parse_case(raw, str(path), default_id=path.stem)
         read_truth(case.truth, str(path))
-    except (BadCase, BadTruth) as why:
+    except (BadCase, BadTruth, BadSwap) as why:
         raise Refusal(str(why), 2) from why
     ticket: Raw = {"channel": case.ticket.channel, "author": case.ticket.author, "text": case.ticket.text, "blames": case.ticket.blames}
     ticket |= {"attachments": [{"name": row.name, "text": row.text} for row in case.ticket.attachments]} if case.ticket.attachments else {}

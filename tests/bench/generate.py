@@ -6,7 +6,7 @@ Every draw is made for one purpose, so a case does not change when another is ad
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -20,7 +20,7 @@ from deploy.sandbox.cluster.plan import Happening
 from tests.bench.tickets import Wish, write, wrong_layer
 from tests.bench.truth import controls, table, truth_of
 
-SIZES = {"easy": 79, "hard": 200, "composite": 60, "unseen": 40, "control": 64}
+SIZES = {"easy": 79, "hard": 265, "composite": 60, "unseen": 40, "control": 64}
 """How many cases a layer has when nobody says otherwise."""
 
 OUTSIDE = "O07"
@@ -39,6 +39,7 @@ class Draft:
     rows: tuple[Happening, ...]
     modifiers: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cases(layer: str, seed: Seed, n: int | None = None, split: str = "open") -> Iterator[Raw]:
@@ -69,6 +70,7 @@ def _case(name: str, layer: str, split: str, draft: Draft, roll: random.Random) 
         "ticket": _ticket(layer, draft, roll),
         "faults": [_fault(row) for row in draft.rows],
         "modifiers": list(draft.modifiers),
+        **({"outputs": dict(draft.outputs)} if draft.outputs else {}),
         "truth": truth.write(),
         "budget": {"virtual_s": 900, "checks": 60 * len(draft.nodes), "llm_calls": 20},
     }
@@ -109,7 +111,8 @@ def _named(draft: Draft, roll: random.Random) -> tuple[str, ...]:
     return tuple(sorted(roll.sample(draft.nodes, 2)))
 
 
-def _names(count: int, roll: random.Random) -> tuple[str, ...]:
+def names_of(count: int, roll: random.Random) -> tuple[str, ...]:
+    """So many machines of one site."""
     first = roll.randrange(1, 200)
     style: Callable[[int], str] = roll.choice(
         (
@@ -123,7 +126,8 @@ def _names(count: int, roll: random.Random) -> tuple[str, ...]:
     return tuple(style(first + i) for i in range(count))
 
 
-def _profile(fault: str, roll: random.Random) -> str:
+def profile_of(fault: str, roll: random.Random) -> str:
+    """A kind of machine that can have the fault."""
     needs = table()[fault].needs
     fit = [name for name, row in PROFILES.items() if needs != "nvlink" or row.links]
     weights = [{"dgx-h100-8": 5, "hgx-h200-8": 2, "hgx-a100-8": 2}.get(name, 1) for name in fit]
@@ -146,13 +150,17 @@ def happening(fault: str, nodes: Sequence[str], profile: str, roll: random.Rando
 def _easy(index: int, roll: random.Random, seed: Seed) -> Draft:
     faults = sorted(set(FAULTS) - {OUTSIDE})
     fault = faults[index % len(faults)]
-    profile, nodes = _profile(fault, roll), _names(3, roll)
+    profile, nodes = profile_of(fault, roll), names_of(3, roll)
     return Draft(profile, nodes, (happening(fault, nodes, profile, roll),))
 
 
 def _hard(index: int, roll: random.Random, seed: Seed) -> Draft:
+    from tests.bench.harder import FIRST, harder  # which draws with what is here
+
+    if index >= FIRST:
+        return harder(index, roll, seed)
     fault = _shuffled(seed, "hard", index)
-    profile, nodes = _profile(fault, roll), _names(roll.choice((3, 3, 4, 5)), roll)
+    profile, nodes = profile_of(fault, roll), names_of(roll.choice((3, 3, 4, 5)), roll)
     row = happening(fault, nodes, profile, roll)
     return Draft(profile, nodes, (row,), difficulties((row,), nodes, roll, roll.choice((2, 3, 3, 4))))
 
@@ -163,7 +171,7 @@ def _composite(index: int, roll: random.Random, seed: Seed) -> Draft:
     alone = [f for f in sorted(FAULTS) if FAULTS[f].scope in ("gpu", "node") and f not in (first, OUTSIDE, "O01", "O03")]
     alone = [f for f in alone if set(table()[f].shows) - {"joblog"} and table()[f].needs in ("", table()[first].needs)]
     second = roll.choice([f for f in alone if FAULTS[f].label != FAULTS[first].label])
-    profile, nodes = _profile(first, roll), _names(roll.choice((3, 4)), roll)
+    profile, nodes = profile_of(first, roll), names_of(roll.choice((3, 4)), roll)
     one = happening(first, nodes, profile, roll)
     free = [node for node in nodes if node not in one.nodes] or list(nodes)
     two = happening(second, nodes, profile, roll, near=roll.choice(free))
@@ -177,7 +185,7 @@ def _unseen(index: int, roll: random.Random, seed: Seed) -> Draft:
     start = index // 10 * 10 % len(order)
     group = [order[(start + i) % len(order)] for i in range(10)]
     fault = OUTSIDE if index % 10 == 9 else group[index % 10]
-    profile, nodes = _profile(fault, roll), _names(3, roll)
+    profile, nodes = profile_of(fault, roll), names_of(3, roll)
     row = happening(fault, nodes, profile, roll)
     removed = tuple(sorted({FAULTS[f].label for f in (*group, fault)}))
     return Draft(profile, nodes, (row,), difficulties((row,), nodes, roll, roll.choice((0, 1, 2)), gentle=True), removed)
@@ -185,7 +193,7 @@ def _unseen(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 def _control(index: int, roll: random.Random, seed: Seed) -> Draft:
     number = sorted(CONTROLS)[index % len(CONTROLS)]
-    profile, nodes = roll.choice(("dgx-h100-8", "hgx-h200-8", "hgx-a100-8")), _names(roll.choice((3, 4)), roll)
+    profile, nodes = roll.choice(("dgx-h100-8", "hgx-h200-8", "hgx-a100-8")), names_of(roll.choice((3, 4)), roll)
     own = {
         "H01": f"(gpu={roll.randrange(8)})",
         "H03": f"(gpu={roll.randrange(8)})",
@@ -251,13 +259,13 @@ def _hidden(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random
 def _spoilt(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
     """One of the checks that show it fails; another one remains."""
     row = rows[0]
-    shows = [check for check in table()[row.fault].shows if check in _LOOKS]
+    shows = [check for check in table()[row.fault].shows if check in LOOKS]
     if len(shows) < 2:
         return ""
     return f"R6(check={roll.choice(shows)}, how={roll.choice(('timeout', 'denied', 'missing'))}){_hidden(rows, nodes, roll)}"
 
 
-_LOOKS = ("smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs", "docker", "time", "sched",
+LOOKS = ("smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs", "docker", "time", "sched",
           "cpu", "net", "store", "ipmi", "vers", "fabric")  # fmt: skip
 """Checks that disturb nobody: what shows a fault without a load test."""
 

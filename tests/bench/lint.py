@@ -35,8 +35,18 @@ def problems(raw: Mapping[str, Any]) -> list[str]:
         return [str(why)]
     found = [] if case.ticket.text.strip() else [f"{name}: ticket.text is empty"]
     found += [] if case.layer else [f"{name}: layer is missing"]
+    if case.outputs:  # the oracle sees what was broken, and nothing of what was written
+        return found + [f"{name}: `{check}` shows nothing on any machine" for check in _silent_checks(case, truth)]
     found += asyncio.run(_oracle(case, truth))
     return found + [f"{name}: nothing that any check asks shows faults[{n}] ({fault})" for n, fault in _invisible(case)]
+
+
+def _silent_checks(case: SimulatedCase, truth: Truth) -> Iterable[str]:
+    """Looks that are called decisive and print what they print of healthy machines."""
+    well = replace(case, faults=(), outputs={}, modifiers=())
+    for check in sorted({check for check, _ in truth.proofs}):
+        if not any(_differs(case, well, host, (check,)) for host in case.nodes):
+            yield check
 
 
 async def _oracle(case: SimulatedCase, truth: Truth) -> list[str]:
@@ -71,7 +81,7 @@ def _silent(case: SimulatedCase, hosts: Sequence[str]) -> bool:
 
 def _differs(case: SimulatedCase, healthy: SimulatedCase, host: str, checks: Sequence[str]) -> bool:
     sick, well = (Cluster.from_case(one, world_seed(case, 0)) for one in (case, healthy))
-    for argv in commands(checks):
+    for argv in commands(checks, host):
         said = [sick.answer(host, argv) for _ in range(LOOKS)]
         calm = well.answer(host, argv)
         if any((one.stdout, one.status, one.hangs) != (calm.stdout, calm.status, calm.hangs) for one in said):
@@ -79,11 +89,12 @@ def _differs(case: SimulatedCase, healthy: SimulatedCase, host: str, checks: Seq
     return False
 
 
-def commands(checks: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    """What these checks run, where it can be said without knowing the host."""
+def commands(checks: Sequence[str], host: str = "") -> Iterable[tuple[str, ...]]:
+    """What these checks run, where it can be said without knowing more than the host."""
+    slots = {**SLOTS, "node": host} if host else SLOTS
     for check in (CHECKS[name] for name in checks if name in CHECKS):
         for command in check.commands:
             try:
-                yield (*LOOK, f"{check.id}.{command.name}") if command.privileged else command.fill(SLOTS)
+                yield (*LOOK, f"{check.id}.{command.name}") if command.privileged else command.fill(slots)
             except BadSlot:
                 continue

@@ -7,13 +7,13 @@ from tests.bench.arms import ARMS
 from tests.bench.report_parts import table, whole_arms
 
 Doc = Mapping[str, Any]
-HEADLINE = "hard"
+HEADLINE, WILD = "hard", "wild"
 LEVELS = ("l1", "l2", "l3")
 
 
 def levels(doc: Doc) -> str:
-    """F1 at three levels on the hard layer, and over all."""
-    parts = [_levels(doc, HEADLINE)] if any(HEADLINE in row["by_layer"] for row in whole_arms(doc).values()) else []
+    """F1 at three levels on the headline layers, and over all."""
+    parts = [_levels(doc, layer) for layer in (HEADLINE, WILD) if any(layer in row["by_layer"] for row in whole_arms(doc).values())]
     words = "Level 1 is the category, 2 the branch, 3 the leaf. Micro F1 weighs every case alike, macro F1 every label. Brackets are 95 % intervals."
     return f"## Labels at three levels\n\n{words}\n\n" + "\n\n".join([*parts, _levels(doc, "")])
 
@@ -31,7 +31,9 @@ def _levels(doc: Doc, layer: str) -> str:
                     *(_f1(of, "macro", level) for level in ("l1", "l3")),
                 ]
             )
-    title = f"Layer `{layer}`, the headline:" if layer else "All layers together:"
+    title = (
+        f"Layer `{layer}`, {'the headline' if layer == HEADLINE else 'published incidents told anew'}:" if layer else "All layers together:"
+    )
     return f"{title}\n\n" + table(["arm", "what it is", "micro l1", "micro l2", "micro l3", "macro l1", "macro l3"], rows)
 
 
@@ -133,7 +135,15 @@ def confidence(doc: Doc) -> str:
         row, silent = arm["calibration"], arm["abstaining"]
         wise = "–" if silent["precision"] is None else f"{silent['precision']:.2f}"
         if row:
-            rows.append([name, str(row["n"]), f"{row['brier']:.3f}", f"{row['ece']:.3f}", f"{silent['share']:.2f}", wise])
+            stated = [
+                str(row["n"]),
+                f"{row['brier']:.3f}",
+                f"{row['ece']:.3f}",
+                f"{silent['share']:.2f}",
+                wise,
+                mean(arm.get("sure_and_wrong")),
+            ]
+            rows.append([name, *stated])
             if ARMS[name].looks:
                 points = ", ".join(f"{risk:.3f} at {coverage:.0%}" for coverage, risk in row["risk_coverage"])
                 curves.append(f"- {name}: {points}")
@@ -141,9 +151,9 @@ def confidence(doc: Doc) -> str:
         return ""
     words = (
         "Brier score and expected calibration error of the confidence that an arm states. An abstention is *wise* where nothing it could have "
-        "named is right; in other layers it counts as wrong."
+        "named is right; in other layers it counts as wrong. *Sure and wrong*: a wrong cause with a confidence of 0.9 or more, of all cases."
     )
-    head = ["arm", "stated", "Brier", "ECE", "abstains", "wisely"]
+    head = ["arm", "stated", "Brier", "ECE", "abstains", "wisely", "sure and wrong"]
     risk = "Share of wrong answers among the surest, by how many of all cases they are:\n\n" + "\n".join(curves) if curves else ""
     return "\n\n".join(filter(None, [f"## How sure it is, and whether rightly\n\n{words}\n\n{table(head, rows)}", risk]))
 

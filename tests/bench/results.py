@@ -9,6 +9,7 @@ from tests.bench import score
 from tests.bench.arm import Account
 from tests.bench.arms import ARMS
 from tests.bench.frozen import frozen
+from tests.bench.harder import VERSION
 from tests.bench.hardest import case_row, hardest, traces
 from tests.bench.journal import Journal
 from tests.bench.line import is_stand_in
@@ -35,6 +36,7 @@ def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[st
     real = {name: rows for name, rows in marks.items() if not arms[name].get("stand_in")}
     found: dict[str, Any] = {
         "schema": SCHEMA,
+        "benchmark": VERSION,
         "cases": len(plan.cases),
         "seed": plan.seed,
         "attempts": plan.attempts,

@@ -16,6 +16,7 @@ from tests.bench.steps import bare_plan
 from tests.bench.truth import ABSTAIN, NO_FAULT, Plans, Truth
 
 LEVELS = (1, 2, 3)
+SURE = 0.9
 RESAMPLES, RESAMPLE_SEED = 2000, 20260520
 Floats = NDArray[np.float64]
 
@@ -39,8 +40,19 @@ class Marked:
 
     @property
     def right(self) -> bool:
-        """Every cause and nothing else."""
-        return self.named == frozenset(self.truth.labels)
+        """Every cause and nothing else, or that it cannot be told for want of a look that would tell."""
+        return self.named == frozenset(self.truth.labels) or self.names_blind_look
+
+    @property
+    def names_blind_look(self) -> bool:
+        """Whether it abstains and says that it could not take a look without which the cause cannot be told."""
+        told = self.answer.account.could_not_look if self.answer.account else ()
+        return self.answer.labels == (ABSTAIN,) and any(line.split(" ", 1)[0] in self.truth.blind for line in told)
+
+    @property
+    def sure_and_wrong(self) -> bool:
+        """Wrong, and said with a confidence of 0.9 or more."""
+        return not self.right and (self.answer.confidence or 0.0) >= SURE and not _verdict(self.answer)
 
     @property
     def category(self) -> str:
@@ -56,7 +68,7 @@ def at_level(label: str, level: int) -> str:
 def pairs(row: Marked, level: int) -> tuple[frozenset[str], frozenset[str]]:
     """(true, named) labels at a level. Where the label is unknown to the solver, the right branch above it counts as well as abstaining."""
     true = frozenset(at_level(label, level) for label in row.truth.labels)
-    named = frozenset(at_level(label, level) for label in row.named)
+    named = true if row.names_blind_look else frozenset(at_level(label, level) for label in row.named)
     if row.truth.removed and level < 3:
         branch = at_level(row.truth.primary.label, level)
         named = frozenset(ABSTAIN if label == branch else label for label in named)
@@ -234,6 +246,11 @@ def abstaining(rows: Sequence[Marked]) -> dict[str, Any]:
     }
 
 
+def sure_and_wrong(rows: Sequence[Marked]) -> dict[str, Any] | None:
+    """Share of cases with a wrong cause said with confidence."""
+    return mean([row.sure_and_wrong for row in rows])
+
+
 def average_precision(rows: Sequence[Marked]) -> dict[str, Any] | None:
     """Precision where every cause is named, 0 where one is missing: for cases with several."""
     several = [row for row in rows if len(row.truth.labels) > 1]
@@ -272,6 +289,7 @@ FIGURES: Mapping[str, Figure] = {
     "cost": cost,
     "calibration": calibration,
     "abstaining": abstaining,
+    "sure_and_wrong": sure_and_wrong,
     "average_precision": average_precision,
 }
 

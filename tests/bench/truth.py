@@ -71,7 +71,7 @@ class Plans:
 @dataclass(frozen=True, slots=True)
 class Truth:
     """`removed`: labels that the solver's knowledge must lack (layer unseen); `proofs`: (check, host), any one of which is enough,
-    host "*" for any."""
+    host "*" for any; `blind`: looks that fail and without which the cause cannot be told: abstaining and naming one is right too."""
 
     primary: Culprit
     also: tuple[Culprit, ...] = ()
@@ -81,6 +81,7 @@ class Truth:
     remediation: Plans = field(default_factory=Plans)
     must_not: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    blind: tuple[str, ...] = ()
 
     @property
     def culprits(self) -> tuple[Culprit, ...]:
@@ -107,6 +108,7 @@ class Truth:
         data["decisive_evidence"] = [{"check": check, "host": host} for check, host in self.proofs]
         data["remediation"] = {name: list(plans) for name, plans in asdict(self.remediation).items()}
         data["must_not"] = list(self.must_not)
+        data |= {"blind": list(self.blind)} if self.blind else {}
         return data | ({"removed": list(self.removed)} if self.removed else {})
 
 
@@ -143,6 +145,7 @@ class _Truth(BaseModel):
     remediation: _Plans | None = None
     must_not: list[str] | None = None
     removed: list[str] | None = None
+    blind: list[str] | None = None
 
 
 _SAYS = {
@@ -171,6 +174,7 @@ def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
         remediation=Plans(*(tuple(getattr(plans, name) or ()) for name in ("correct", "acceptable", "wrong", "harmful"))),
         must_not=tuple(read.must_not or ()),
         removed=tuple(read.removed or ()),
+        blind=tuple(read.blind or ()),
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from kb.taxonomy.labels import SYMPTOMS
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench import gates
 from tests.bench.frozen import frozen
-from tests.bench.generate import LAYERS, OUTSIDE, as_yaml, cases
+from tests.bench.generate import LAYERS, LOOKS, OUTSIDE, as_yaml, cases
+from tests.bench.harder import FIRST, KINDS, MORE, kind_of
 from tests.bench.lint import problems
 from tests.bench.modifier_words import MEANS
 from tests.bench.tickets import bank
@@ -192,9 +194,36 @@ def test_the_sealed_seed_is_known_by_its_digest_and_nowhere_written_down() -> No
     assert gates.sealed().held
 
 
-def test_the_baselines_are_frozen_on_the_cases_of_today() -> None:
+def test_what_the_baselines_scored_on_version_1_stands_beside_today() -> None:
     scores, as_of = frozen(list(cases("hard", "1")))
-    assert as_of
+    assert "the first 200 cases" in as_of
     assert scores.keys() == gates.DIFFICULTY.keys()
-    assert all(gate.held for gate in gates.difficulty(scores, "frozen"))
     assert not frozen(list(cases("hard", "2")))[0]
+
+
+def test_further_hard_cases_are_of_every_kind_and_those_of_version_1_stay() -> None:
+    raws = list(cases("hard", "1"))
+    kinds = [kind_of(index) for index in range(len(raws))]
+    assert [kinds.count(kind) for kind in ("", *(name for name, _ in KINDS))] == [FIRST, *(count for _, count in KINDS)]
+    assert kind_of(FIRST + MORE) == KINDS[0][0]
+    assert len({raw["id"] for raw in raws}) == len(raws)
+
+
+@pytest.mark.parametrize("index", range(FIRST, FIRST + MORE, 3))
+def test_further_hard_cases_are_well_posed(index: int) -> None:
+    raw = next(islice(cases("hard", "1"), index, None))
+    assert not problems(raw)
+
+
+def test_where_the_two_best_looks_are_blind_a_third_one_shows_the_fault() -> None:
+    for raw in islice(cases("hard", "1"), FIRST, FIRST + 40):
+        blind = [text for text in raw["modifiers"] if text.startswith("R6")]
+        shows = [check for check in table()[raw["faults"][0]["id"]].shows if check in LOOKS]
+        assert [any(f"check={check}," in text for text in blind) for check in shows[:3]] == [True, True, False]
+
+
+def test_a_controller_that_is_wrong_speaks_of_a_machine_that_is_not_at_fault() -> None:
+    for raw in islice(cases("hard", "1"), FIRST + MORE - 5, FIRST + MORE):
+        [host] = raw["outputs"]
+        assert host not in raw["truth"]["primary"]["hosts"]
+        assert "State=DOWN*" in raw["outputs"][host]["sched.shown"]["stdout"]

@@ -20,7 +20,7 @@ TITLES = {
     "OTHER.INFRA.Hot": "Rack is hot",
 }
 LOG = [
-    ["USER", "pruned", "1 of 1 causes rejected, the rest unlikely"],
+    ["USER", "pruned", "1 of 1 rejected, the rest unlikely"],
     ["GPU.BUS.Lost", "confirmed", "Xid 79"],
     ["GPU.BUS.Narrow", "rejected", ""],
 ]
@@ -61,7 +61,7 @@ def test_whatever_is_ruled_out_says_by_what_and_so_does_what_is_above_it() -> No
         if row.sign in ("ruled out", "passed by")
     }
     assert why == {
-        "USER": "1 of 1 causes rejected, the rest unlikely",
+        "USER": "1 of 1 rejected, the rest unlikely",
         "GPU.BUS.Narrow": "what would show it was looked at, and does not",
         "GPU.MEMORY": "ECC errors: no row was remapped",
         "GPU.MEMORY.Ecc": "no row was remapped",

@@ -212,6 +212,14 @@ MESSAGES = [
     ),
     ("NVRM: GPU 0000:9b:00.0 InfoROM checksum mismatch", ("inforom", "InfoROM checksum mismatch", "0000:9b:00.0")),
     ("NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)", ("gpu_init", "failed", "0000:98:00.0")),
+    ("Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7", ("module_refused", "unsigned", None)),
+    ("Loading of unsigned module is rejected", ("module_refused", "unsigned", None)),
+    (
+        'audit: type=1400 audit(1771502290.118:1584): avc:  denied  { module_load } for  pid=1 comm="modprobe" path="/tmp/nvidia.ko" dev="x"',
+        ("module_refused", "policy", None),
+    ),
+    ("nvidia 0000:01:00.0: BAR 1: no space for [mem size 0x1000000000 64bit pref]", ("bar_missing", "1", "0000:01:00.0")),
+    ("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)", ("bar_missing", "1", None)),
     ("nouveau 0000:01:00.0: NVIDIA GH100 (180000a1)", ("nouveau", True, "0000:01:00.0")),
     (
         "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",

@@ -324,6 +324,42 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "no code for the GPU": ([seen(ERR, "cuda_no_kernel_image", first=True)], "FRAMEWORK.VERSION.Torch_Arch_Missing"),
     "NCCL crashes": ([seen("kernel.segfault", "libnccl.so.2.18.3")], "FRAMEWORK.NCCL.Library_Segfault"),
     "checkpoint": ([seen(ERR, "checkpoint_corrupt")], "FRAMEWORK.MODEL.Checkpoint_Incompatible"),
+    "extension of another toolkit": ([seen(ERR, "cuda_toolkit_mismatch")], "FRAMEWORK.LIB.Extension_ABI"),
+    "no header for a build at run time": ([seen(ERR, "headers_missing", header="Python.h")], "FRAMEWORK.LIB.Headers_Missing"),
+    "another NCCL": ([seen(ERR, "import_nccl_symbol", symbol="ncclCommRegister")], "FRAMEWORK.NCCL.Library_Conflict"),
+    "the system's CUDA libraries": (
+        [seen(ERR, "import_cuda_symbol", symbol="__nvJitLinkAddData")],
+        "FRAMEWORK.LIB.Library_Path_Shadows_Wheels",
+    ),
+    "two ranks on one GPU, although the job sees all": (
+        [seen(ERR, "duplicate_gpu", device="1000"), seen("env.CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7")],
+        "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong",
+    ),
+    "too many files, as the job says": ([seen(ERR, "too_many_files")], "SYSTEM_SOFTWARE.LIMITS.Open_Files_Low"),
+    "another driver holds the GPUs": (
+        [seen("module.loaded", True, "nouveau"), seen("module.loaded", False, "nvidia")],
+        "SYSTEM_SOFTWARE.DRIVER.Nouveau_Holds_GPUs",
+    ),
+    "a driver that forgets its GPUs": (
+        [seen("service.event", "driver_timed_out", "docker"), seen("gpu.persistence", False, "gpu0")],
+        "SYSTEM_SOFTWARE.DRIVER.Persistence_Mode_Off",
+    ),
+    "a policy refuses the module": (
+        [seen("kernel.module_refused", "policy"), seen("module.loaded", False, "nvidia")],
+        "SYSTEM_SOFTWARE.DRIVER.Secure_Boot_Refuses_Module",
+    ),
+    "no room for the GPUs' windows": (
+        [seen("kernel.bar_missing", "1", "gpu0"), seen("kernel.gpu_init", "failed", "gpu0"), seen("smi.error", "no_devices")],
+        "SYSTEM_SOFTWARE.PCIE.BAR_Space_Missing",
+    ),
+    "the fabric waits for a manager that does not run": (
+        [seen("fabric.unmanaged", True, gpus=8), seen("gpu.fabric.state", "In Progress", "gpu0"), seen(ERR, "cuda_system_not_initialized")],
+        "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down",
+    ),
+    "memory that no listed process holds": (
+        [seen("gpu.memory.unowned", 62_750, "gpu5"), seen(ERR, "cuda_oom")],
+        "SYSTEM_SOFTWARE.PROCESS.Orphan_GPU_Process",
+    ),
     "extension": ([seen(ERR, "import_undefined_symbol")], "FRAMEWORK.LIB.Extension_ABI"),
     "illegal access on several GPUs": (
         [

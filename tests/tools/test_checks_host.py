@@ -253,6 +253,15 @@ def test_a_unit_that_distributions_call_differently_is_told_once(chronyd: str, c
             ),
             "no_gpu_driver",
         ),
+        (
+            "docker.service",
+            "dockerd",
+            (
+                'level=error msg="Handler for POST /v1.37/containers/3d396bcc61c0/start returned error: OCI runtime create failed: '
+                'nvidia-container-cli: initialization error: driver error: timed out: unknown"'
+            ),
+            "driver_timed_out",
+        ),
         ("unattended-upgrades.service", "unattended-upgrade", "Packages that will be upgraded: nvidia-utils-550", "upgrade_ran"),
     ],
 )

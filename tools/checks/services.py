@@ -58,6 +58,12 @@ EVENTS = (
         r"^(?:time=\"[^\"]{1,40}\" )?level=error msg=\"Handler for POST /\S{1,200} returned error: "
         r"could not select device driver \\?\"\\?\" with capabilities: \[\[gpu",
     ),
+    _row(
+        "driver_timed_out",
+        "docker",
+        r"^(?:time=\"[^\"]{1,40}\" )?level=error msg=\"Handler for POST /\S{1,200} returned error: OCI runtime create failed: "
+        r"[^\"\\]{0,200}nvidia-container-cli: initialization error: driver (?:rpc )?error: timed out",
+    ),
     _row("config_error", "", r"unable to configure the Docker daemon|invalid character .{0,60}daemon\.json"),
     _row(
         "config_error",

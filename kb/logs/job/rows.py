@@ -55,6 +55,8 @@ ROWS = (
     _row("checkpoint_corrupt", "invalid magic number", "PytorchStreamReader failed", "failed finding central directory", "UnpicklingError",
          "is corrupted", "file not found in archive", "HeaderTooLarge", "InvalidHeader", "MetadataIncompleteBuffer", "corrupt file",
          "Ran out of input"),
+    _row("checkpoint_write_failed", "PytorchStreamWriter failed writing", "file write failed",
+         pattern=r"PytorchStreamWriter failed writing|inline_container\.cc:\d{1,6}.{0,80}file write failed"),
     _row("checkpoint_mismatch", "size mismatch for", "in loading state_dict", "key(s) in state_dict", "CheckpointingException"),
     _row("too_many_files", "Too many open files"),
     _row("memlock", "Cannot allocate memory", "memlock", "locked memory",
@@ -63,7 +65,8 @@ ROWS = (
     _row("read_only_fs", "Read-only file system"),
     # CUDA
     _row("cuda_oom", "out of memory", "OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED",
-         pattern=r"CUDA(?: error:)? out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: .{0,40}[Oo]ut of memory|"
+         pattern=r"CUDA(?: error:)? out of memory|cudaMalloc(?: retry)? failed: out of memory|OutOfMemoryError|"
+                 r"CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: .{0,40}[Oo]ut of memory|"
                  r"[Cc]uda failure (?:\d+ )?'out of memory'|HIP out of memory"),
     _row("cuda_illegal_access", "illegal memory access", "CUDA_ERROR_ILLEGAL_ADDRESS"),
     _row("cuda_ecc_uncorrectable", "uncorrectable ECC error", "CUDA_ERROR_ECC_UNCORRECTABLE"),
@@ -83,6 +86,8 @@ ROWS = (
     _row("cuda_devices_busy", "busy or unavailable"),
     _row("cuda_no_device", "no CUDA-capable device", "No CUDA GPUs are available", "CUDA_ERROR_NO_DEVICE", "Found no NVIDIA driver",
          "No devices were found"),
+    _row("cudnn_failed", "CUDNN_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR",
+         pattern=r"(?P<status>CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)\w{0,40})"),
     _row("cudnn_not_initialized", "CUDNN_STATUS_", "cuDNN version incompatibility", "cuDNN error", pattern=r"(?P<status>CUDNN_STATUS_\w{1,60})|cuDNN "),
     # a cuBLAS error may hide behind an OOM line above it; it has its own class because G03 looks like this
     _row("cublas_failed", "CUBLAS_STATUS_", pattern=r"(?P<status>CUBLAS_STATUS_(?!SUCCESS)\w{1,60})"),
@@ -111,6 +116,8 @@ ROWS = (
     _row("nccl_connection_refused", "failed : ", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
          pattern=rf"[Cc]onnect to {_PEER} failed ?: (?P<reason>Connection refused|No route to host|Connection timed out|Network is unreachable|"
                  r"Software caused connection abort|Operation timed out)|socketPollConnect:? (?:connect returned |to \S{1,80} )(?P<reason2>[\w ]{1,40})"),
+    _row("gloo_connect_failed", "Gloo connect", "onnectFullMesh",
+         pattern=r"(?i:gloo )?(?:connectFullMesh|connect\w{0,20}) failed.{0,300}?(?:remote|to)[ =:]{1,3}\[?(?P<peer>[\w.:-]{1,60}?)(?:\]|,|$)"),
     _row("nccl_remote_exited", "remote process exit", "ncclRemoteError", "Connection closed by remote peer", "closed by peer",
          "Connection reset by peer", "Broken pipe",
          pattern=r"remote process exit|ncclRemoteError|(?:Connection closed by remote peer|closed by peer) ?(?P<peer>\S{1,80})?|"
@@ -118,9 +125,11 @@ ROWS = (
     _row("nccl_gdr_disabled", "GPU Direct RDMA Disabled", "GDR 0",
          pattern=r"GPU Direct RDMA Disabled(?: for (?:GPU \d+ / )?HCA (?P<device>\S{1,32}))?|: GDR 0\b"),
     _row("nccl_net_socket", "via NET/Socket", "Using network Socket"),
-    _row("nccl_invalid_usage", "ncclInvalidUsage", "invalid usage", "Duplicate GPU detected", "NCCL version mismatch", "Mismatched NCCL",
+    _row("duplicate_gpu", "Duplicate GPU detected",
+         pattern=r"Duplicate GPU detected ?: rank (?P<rank>\d{1,6}) and rank (?P<other>\d{1,6}) both on CUDA device (?P<device>\w{1,16})"),
+    _row("nccl_invalid_usage", "ncclInvalidUsage", "invalid usage", "NCCL version mismatch", "Mismatched NCCL",
          "wrong type ",
-         pattern=r"ncclInvalidUsage|invalid usage|(?P<reason>Duplicate GPU detected[^\n]{0,120}|.{0,40}version mismatch.{0,80})|"
+         pattern=r"ncclInvalidUsage|invalid usage|(?P<reason>.{0,40}version mismatch.{0,80})|"
                  r"socketFinalizeAccept: wrong type"),
     _row("nccl_init_failed", "unhandled system error", "unhandled cuda error", "ncclSystemError", "ncclInternalError", "ncclUnhandledCudaError",
          "ncclCommInitRank", "internal error", "Test NCCL failure", "NCCL WARN Cuda failure", "NCCL WARN nvml", "NCCL WARN Error: network",
@@ -128,6 +137,7 @@ ROWS = (
          pattern=r"nccl(?:SystemError|InternalError|UnhandledCudaError)|NCCL.{0,300}(?:unhandled|internal error)|"
                  r"ncclCommInitRank.{0,80}(?:fail|timed out)|Test NCCL failure|"
                  r"NCCL WARN (?:Cuda failure|nvml\w{1,60}\(\) failed|Error: network)|[Ff]ailed to bind NVLink SHARP"),
+    _row("nccl_wrong_values", "Out of bounds values", pattern=r"# Out of bounds values : (?P<values>[1-9]\d{0,12}) FAILED"),
     # rendezvous, names, services
     _row("rendezvous_timeout", "waiting for clients", "RendezvousTimeoutError", "eartbeat", "Socket Timeout", "wait timeout after",
          pattern=r"Timed out(?: after \d+ seconds)? waiting for clients\.? ?(?P<joined>\d{1,6})/(?P<expected>\d{1,6}) clients joined|RendezvousTimeoutError|"
@@ -145,7 +155,14 @@ ROWS = (
     _row("service_unreachable", "Max retries exceeded", "Failed to establish a new connection", "ConnectionError", "CommError",
          "wandb: Network error", "ConnectTimeout", "NewConnectionError", "ReadTimeoutError",
          pattern=r"^(?:.{0,300}[Hh]ost='?(?P<service>[\w.-]{1,120}))?"),
-    # Python and the user's code
+    # Python, its libraries and the user's code
+    _row("headers_missing", "fatal error: ", pattern=r"fatal error: (?P<header>[\w./+-]{1,120}\.(?:h|hpp|cuh)): No such file"),
+    _row("cuda_toolkit_mismatch", "does not match the version torch was compiled with", "mismatches the version that was used to compile",
+         pattern=r"(?:does not match the version torch was compiled with|mismatches the version that was used to compile)(?!.{0,120}accepting)"
+                 r"(?!.{0,80}APIs are compatible)"),
+    _row("import_nccl_symbol", "undefined symbol: nccl", pattern=r"undefined symbol: (?P<symbol>nccl\w{1,80})"),
+    _row("import_cuda_symbol", "undefined symbol: __nvJitLink", "undefined symbol: cu",
+         pattern=r"undefined symbol: (?P<symbol>(?:__nvJitLink|cu(?:blas|dnn|sparse|solver|fft|da|rand))\w{0,80})"),
     _row("import_undefined_symbol", "undefined symbol:", pattern=r"undefined symbol: (?P<symbol>\S{1,120})"),
     _row("file_not_found", "FileNotFoundError", "LocalEntryNotFoundError"),
     _row("permission_denied", "PermissionError", "[Errno 13]"),
