@@ -57,13 +57,22 @@ class Settings(BaseModel):
     model_api_key: SecretStr = Field(SecretStr(""), description="key for the model endpoint")
     model_name: str = Field("gpt-4o-mini", description="model id at that endpoint")
     model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds")
+    model_context: int = Field(
+        32_000, ge=4_000, description="tokens that the model's window holds, answer included; questions keep to it (docs/model.md)"
+    )
+    model_samples: int = Field(
+        1,
+        ge=1,
+        le=5,
+        description="how often the model is asked what weighs most (its reading, its attack on a cause); what most answers say is taken",
+    )
     embeddings_url: str = Field(
         "", description="OpenAI-compatible endpoint for embeddings, so that past incidents are found by meaning too; empty: by words alone"
     )
     embeddings_key: SecretStr = Field(SecretStr(""), description="key for that endpoint")
     embeddings_model: str = Field("text-embedding-3-small", description="model id at that endpoint")
     embeddings_seconds: float = Field(10.0, gt=0, description="deadline for one request to it, in seconds")
-    model_calls_per_incident: int = Field(8, ge=0, description="model calls one incident may make")
+    model_calls_per_incident: int = Field(20, ge=0, description="model calls one incident may make")
     model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
     ssh_sessions: int = Field(
         5, ge=1, description="commands at once on one host; OpenSSH's MaxSessions is 10 and must leave room for as many that just ended"

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from graph.state import Blind, Hypothesis, LogDigest, Outcome, Stored, Unread
+from graph.state import Blind, Conjecture, Hypothesis, LogDigest, Outcome, Stored, Unread
 from tools.inventory.jobs import WhyNowhere
 from tools.inventory.nearest import UnknownName
 
@@ -128,6 +128,10 @@ class Report(Stored):
     could_not_look: tuple[Blind, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
+    ideas: tuple[Conjecture, ...] = ()
+    """Causes beyond the taxonomy that a model thought of, where none was proven: for our own people alone."""
+    doubts: tuple[str, ...] = ()
+    """What a second reading of the findings holds against root causes that the facts leave narrow."""
     changed: str = ""
     """What was believed before news changed it; said first."""
     reply: str = ""

@@ -10,6 +10,7 @@ from graph.report import Report
 from graph.state import (
     Brief,
     CustomerSilence,
+    Explored,
     Hypothesis,
     Incident,
     Item,
@@ -88,6 +89,11 @@ class IncidentRows:
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         """As they were judged last."""
         return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
+
+    @cached_property
+    def explored(self) -> Explored:
+        """What a model thought of beyond the taxonomy."""
+        return Explored.model_validate(self.stored.get("explored") or {})
 
     @property
     def walked(self) -> list[tuple[str, str, str]]:

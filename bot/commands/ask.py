@@ -131,6 +131,7 @@ def job(
 def classify(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
     most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
+    rules: Annotated[bool, typer.Option("--rules", help="Ask no model, also where one is set.")] = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -141,7 +142,7 @@ def classify(
     settings = settings_of(config)
     from bot.terminal.classify import classify_text
 
-    run(lambda: classify_text(settings, said, most, as_json=json))
+    run(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")

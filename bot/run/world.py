@@ -80,7 +80,7 @@ async def open_world(
     reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
     taxonomy = site_taxonomy(settings.kb_dir)
     erred = MistakeBook()
-    model, history, jobs = _model(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
+    model, history, jobs = model_of(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
         inventory=fleet_rows,
@@ -151,7 +151,7 @@ def _embedder(settings: Settings) -> "Embedder | None":
     return Embeddings(settings.embeddings_url, key, settings.embeddings_model, seconds=settings.embeddings_seconds)
 
 
-def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":
+def model_of(settings: Settings, book: "SpendBook | None") -> "Model | None":
     """The model client, or None: then the engine decides alone and every report says so."""
     if not (settings.model_url or settings.model_api_key.get_secret_value()):
         return None
@@ -160,4 +160,13 @@ def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":
 
     budget = Budget(calls=settings.model_calls_per_incident, usd=settings.model_usd_per_incident)
     key = settings.model_api_key.get_secret_value()
-    return open_model(settings.model_url, key, settings.model_name, seconds=settings.model_seconds, budget=budget, book=book)
+    return open_model(
+        settings.model_url,
+        key,
+        settings.model_name,
+        seconds=settings.model_seconds,
+        budget=budget,
+        book=book,
+        context=settings.model_context,
+        samples=settings.model_samples,
+    )

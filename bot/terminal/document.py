@@ -28,6 +28,8 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],
         "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": in_words(row)} for row in report.files],
         "questions": list(report.questions),
+        "ideas": [row.model_dump(mode="json") for row in report.ideas],
+        "doubts": list(report.doubts),
         "actions": [row.model_dump(include=ACTION) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,
         "without_model": report.without_model,

@@ -13,7 +13,7 @@ from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
 from graph.report import Found, PlannedAction, Report
 from graph.rows import IncidentRows
-from graph.state import Hypothesis, Incident, Stats
+from graph.state import Conjecture, Hypothesis, Incident, Stats
 from kb.redact import visible
 from tools.inventory.ranges import fold
 
@@ -47,6 +47,8 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += _list("files", [f"{row.name} {files.in_words(row)}" for row in report.files])
     parts += _list("in the logs", [said for log in report.logs for said in in_words(log)])
     parts += _list("questions", report.questions)
+    parts += [part for idea in report.ideas for part in _idea(idea)]
+    parts += _list("a second reading doubts it", report.doubts)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
@@ -82,6 +84,16 @@ def _cause(cause: Hypothesis) -> list[RenderableType]:
     if cause.because:
         rows.append(Text(f"  {visible(cause.because)}"))
     return rows
+
+
+def _idea(idea: Conjecture) -> list[RenderableType]:
+    """A cause beyond the taxonomy, as a model thought of it."""
+    said = {"rests on": "; ".join(idea.rests), "would prove it": idea.confirms, "would refute it": idea.refutes}
+    said |= {"looked at for it": "; ".join(idea.looks), "against it": idea.doubt, "worth a try": "; ".join(idea.suggestions)}
+    head = Text.assemble(
+        "\n", (f"it may be: {visible(idea.title)}", "bold"), f"  ({idea.standing}; a model wrote this, nothing of it was run)"
+    )
+    return [head, Text(f"  {visible(idea.cause)}"), *(Text(f"  {name}: {visible(words)}") for name, words in said.items() if words)]
 
 
 def _action(row: PlannedAction) -> str:

@@ -25,6 +25,8 @@ from tools.inventory.ranges import fold
 
 Finding = Literal["diagnosed", "no_fault", "abstained"]
 MOST_EVIDENCE, LONGEST_LINE = 4, 200
+SURE = 0.97
+"""Posterior from which a proven cause stands by itself."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ class Assessment:
     def hidden(self) -> tuple[Hidden, ...]:
         """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
         return () if self.roots else hidden_causes(self.standings.values(), self.symptoms, self.lens, self.coverage)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether causes stand by little: one is not sure, something else is likely at the same place, or facts disagree."""
+        places = {host for row in self.roots for host in row.subject.hosts}
+        beside = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
+        return bool(self.roots) and (min(row.posterior for row in self.roots) < SURE or beside or bool(self.settled.contradictions))
 
     @property
     def finding(self) -> Finding:

@@ -11,11 +11,13 @@ from kb.taxonomy.labels import Taxonomy
 MOST_WORDS, PER_E_FOLD = 1.5, 0.4
 """Most that a ticket's words add to one label, and how fast that grows with what they make of its chance."""
 
-LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0
+LIKE_BEFORE = 1.0
 WORDS_TOO = 0.3
 """What a label's lift by the report's words counts, against how much alike an incident is to the one that is most alike."""
+ATTACK_SWAY = 0.4
+"""What a finding that a model holds against a proven cause takes from it: enough for one that is barely proven, and for no other."""
 MODEL_SWAY = 1.5
-"""What a model's judgement of one hypothesis is worth, either way."""
+"""What a model's judgement of one hypothesis is worth, either way; and a cause that its reading is certain of."""
 
 
 class LikeIncident(Protocol):
@@ -40,9 +42,16 @@ def word_priors(taxonomy: Taxonomy, brief: Brief) -> dict[str, float]:
     return {label: min(MOST_WORDS, lift) for label, lift in lifts.items() if lift > 0}
 
 
-def ranked_priors(labels: Sequence[str]) -> dict[str, float]:
-    """A model's order of labels: the first counts most, the others fade."""
-    return {label: MODEL_FIRST / (place + 1) for place, label in enumerate(labels)}
+def likely_by_words(taxonomy: Taxonomy, brief: Brief, most: int) -> list[str]:
+    """Labels that may be decided and that the report sounds like, most alike first; then the others, as they stand in the taxonomy."""
+    decidable = taxonomy.decidable
+    ranked = Nearest.of(decidable).rank(f"{brief.text} {' '.join(brief.signatures)}", brief.symptoms, most=most)
+    return list(dict.fromkeys([*(label for label, _ in ranked), *decidable.leaves]))[:most]
+
+
+def read_priors(causes: Mapping[str, float]) -> dict[str, float]:
+    """A model's few labels, each by the probability that it gives it."""
+    return {label: MODEL_SWAY * max(0.0, min(1.0, p)) for label, p in causes.items()}
 
 
 def past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -44,6 +44,8 @@ class Turn:
     priors: Mapping[str, float] = field(default_factory=dict)
     past: tuple[str, ...] = ()
     """Labels of the two most similar incidents."""
+    reading: Mapping[str, float] = field(default_factory=dict)
+    """Labels that a model's last reading finds likely, each with its probability."""
     recalled: tuple[Mapping[str, Any], ...] = ()
     """Lessons that were alike, in this turn or an earlier one (`RecalledLesson`, as stored)."""
     asked_model: tuple[str, ...] = ()
@@ -53,6 +55,8 @@ class Turn:
     cut: str = ""
     """Why looking ended early: somebody said stop, or news came."""
     questions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What a second reading holds against causes that stand by little."""
     asked: tuple[str, ...] = ()
     """Questions that people were asked so far: what was answered is not asked again."""
     began: str = ""

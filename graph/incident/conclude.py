@@ -16,6 +16,7 @@ from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
+from graph.incident.exploring import tried_out
 from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
@@ -133,6 +134,8 @@ def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
         could_not_look=now.could_not_look()[:MOST_BLIND],
         questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
+        ideas=case.explored.ideas if outcome == "abstained" and not turn.cut else (),
+        doubts=turn.doubts if outcome == "diagnosed" else (),
         without_model=turn.without_model,
         unkept=unkept,
         next_step=_next_step(now, roots, outcome, questions) if here or not elsewhere else _elsewhere(now, elsewhere[0]),
@@ -153,12 +156,14 @@ def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
 
 
 def _to_people(concluded: Concluded, case: Case, now: Assessment) -> Concluded:
-    """Where nothing is proven and there is nothing left that a customer could be asked, people go on; they are told so, and it is true."""
+    """Where nothing is proven and there is nothing left that a customer could be asked, or our own people answered as often as ideas are made anew,
+    people go on; they are told so, and it is true."""
     report, lifecycle = concluded.report, concluded.lifecycle or case.lifecycle
     theirs = case.origin is not None and case.origin.customer is not None
     ladders = case.ladders if concluded.ladders is None else concluded.ladders
     waits = case.turn.cut or _with_people(case) or any(row.open for row in ladders)
-    if not theirs or report.outcome != "abstained" or lifecycle not in ("open", "waiting") or waits or asked_of_customer(case, report):
+    over = theirs and not asked_of_customer(case, report)
+    if not (over or tried_out(case)) or report.outcome != "abstained" or lifecycle not in ("open", "waiting") or waits:
         return concluded
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(concluded, report=report, lifecycle=becomes(lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))

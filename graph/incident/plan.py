@@ -11,18 +11,20 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
-from graph.engine.prior import most_telling, past_priors, ranked_priors, together, word_priors
+from graph.engine.prior import most_telling, past_priors, read_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
-from graph.incident.questions import digest_of, logs_of, notes_on, questions_for, which_hosts
+from graph.incident.exploring import beyond
+from graph.incident.material import MOST_OFFERED, learnt, material_of
+from graph.incident.questions import digest_of, logs_of, which_hosts
 from graph.learning.noted import hints
 from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
-from graph.state import Incident, Tier
+from graph.state import Explored, Incident, Tier
 from kb.history.mistakes import swayed
 from tools.inventory.ranges import expand, fold
 
@@ -32,6 +34,8 @@ MOST_ALIKE, MOST_TOLD = 60, 2
 """Past incidents that are asked for, and of them those that are most alike whatever they are of."""
 """Hosts looked at beside those named once a cause is known, and jobs whose hosts are."""
 
+FOUND = "read what was found"
+"""That a model was asked after looking, in the turn's list of questions."""
 MOST_AGAIN = 2
 """A fault that shows in one look of three is found in three looks; "no fault" is said after as many."""
 
@@ -44,6 +48,8 @@ class Chosen:
     walk: Walk
     tier: Tier
     asks: Sequence[tuple[str, str]] = ()
+    explored: Explored | None = None
+    """Where a model thought of causes beyond the taxonomy."""
 
 
 async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -58,6 +64,7 @@ async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         "tier": chosen.tier,
         "to_look": folded_asks(chosen.asks),
         "rounds": case.rounds + 1,
+        **({"explored": chosen.explored.model_dump(mode="json", exclude_defaults=True)} if chosen.explored else {}),
     }
 
 
@@ -73,6 +80,7 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
     noted = [(label, score) for label, score in hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
     suggested = together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted]))
+    suggested = together(suggested, read_priors(case.turn.reading))
     priors = _trimmed(together(suggested, swayed(suggested, ports.mistakes(case.reader), ports.taxonomy.decidable.leaves)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     turn = replace(turn, recalled=recalled(turn.recalled, [*alike[:MOST_TOLD], *similar]))
@@ -100,7 +108,7 @@ async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
         over = case.turn.cut or case.turn.again >= MOST_AGAIN or now.finding == "diagnosed"
         again = replace(case, turn=replace(case.turn, again=case.turn.again + 1))
         return Chosen(case.turn, case.walk, "done") if over else _narrowly(again, now)
-    case, now = await _ranked(case, await weigh(case, ports), ports)
+    case, now = await _read(case, await weigh(case, ports), ports)
     turn = case.turn
     if turn.cut or rounds >= MOST_ROUNDS or (turn.news and now.finding != "abstained"):
         return Chosen(turn, case.walk, "done")
@@ -115,7 +123,8 @@ async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
     if offers := exclusive_offers(now):
         return Chosen(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if now.finding == "abstained":
-        return Chosen(await _questioned(case, now, ports), walk, "exploration")
+        step = await beyond(case, now, ports)
+        return Chosen(step.turn, walk, "exploration", step.asks, step.explored)
     return Chosen(turn, walk, "done")
 
 
@@ -158,37 +167,23 @@ def seen_hosts(now: Assessment) -> list[str]:
     return [host for host in now.hosts if host in answered]
 
 
-async def _ranked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
-    """Where the engine is unsure a model may order the likeliest labels, once a turn; its order is worth a prior, no more."""
-    if ports.model is None or now.roots or case.turn.news or "rank" in case.turn.asked_model:
+async def _read(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
+    """Where the engine is unsure a model may read everything that was found, once a turn; what it finds likely is worth a prior, no more."""
+    if ports.model is None or now.roots or case.turn.news or FOUND in case.turn.asked_model:
         return case, now
-    labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_RANKED]
-    seen = digest_of(now, logs_of(case), _learnt(case, labels, ports))
-    answer = await ports.model.rank(case.id, case.brief, seen, labels) if len(labels) > 1 else Declined("")
-    turn = replace(case.turn, asked_model=(*case.turn.asked_model, "rank"))
+    labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_OFFERED]
+    if len(labels) < 2:
+        return case, now
+    seen = digest_of(now, (), learnt(case, labels, ports))
+    material = await material_of(case.brief, logs_of(case), case, ports, seen)
+    answer = await ports.model.read(case.id, material, case.visible, {label: ports.taxonomy.title(label) for label in labels})
+    turn = replace(case.turn, asked_model=(*case.turn.asked_model, FOUND))
     if isinstance(answer, Declined):
         return replace(case, turn=turn.declined(answer.reason)), now
-    ranked = ranked_priors([label for label in answer.labels if label in labels])
-    case = replace(case, turn=replace(turn, priors=_trimmed(together(turn.priors, ranked))))
+    likely = {label: p for label, p in answer.causes if label in labels}
+    turn = replace(turn, reading=likely, priors=_trimmed(together(turn.priors, read_priors(likely))))
+    case = replace(case, turn=turn)
     return case, await weigh(case, ports)
-
-
-async def _questioned(case: Case, now: Assessment, ports: Ports) -> Turn:
-    """The turn with up to three questions, from a model where there is one, else from what is missing."""
-    own = tuple(questions_for(case, now))
-    if ports.model is None:
-        return replace(case.turn, questions=own)
-    out = [standing.label for standing in now.standings.values() if standing.verdict == "rejected"][:MOST_RANKED]
-    answer = await ports.model.questions(case.id, case.brief, digest_of(now, logs_of(case), _learnt(case, out, ports)), out)
-    if isinstance(answer, Declined):
-        return replace(case.turn.declined(answer.reason), questions=own)
-    asked = tuple(question.strip()[:240] for question in answer if question.strip())[:3]
-    return replace(case.turn, questions=tuple(question for question in asked if question not in case.turn.asked) or own)
-
-
-def _learnt(case: Case, labels: Sequence[str], ports: Ports) -> list[str]:
-    """What people here corrected before about these causes, for a model to read."""
-    return notes_on(labels, ports.mistakes(case.reader), ports.taxonomy.titles)
 
 
 def _trimmed(priors: Mapping[str, float]) -> dict[str, float]:

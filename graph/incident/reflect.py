@@ -1,7 +1,7 @@
 """Fourth node: a verdict for every hypothesis from the facts that the taxonomy names for it.
 
-The engine decides. A model is asked only where facts disagree or say nothing, about two hypotheses at most, and its
-opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
+The engine decides. A model is asked only where facts disagree or say nothing, about two hypotheses at most, or to attack causes that stand by
+little; its opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
-from graph.engine.prior import MODEL_SWAY, together
+from graph.engine.prior import ATTACK_SWAY, MODEL_SWAY, together
 from graph.incident.case import Case, read_case, weigh
+from graph.incident.exploring import CRITIQUE
+from graph.incident.material import findings_of
 from graph.incident.questions import digest_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
@@ -21,7 +23,7 @@ from graph.rows import write_hypotheses
 from graph.state import Hypothesis, Incident, Tier
 from kb.scan import lines_in
 
-MOST_HYPOTHESES, MOST_JUDGED = 6, 2
+MOST_HYPOTHESES, MOST_JUDGED, MOST_DOUBTS = 6, 2, 2
 
 
 async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -31,6 +33,8 @@ async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     now = await weigh(case, ports)
     if _unsure(now) and not case.turn.cut:
         case, now = await _judged(case, now, ports)
+    if now.narrow and not case.turn.cut:
+        case, now = await _attacked(case, now, ports)
     rows = hypotheses_of(now, case.turn.past, case.tier)
     await ports.progress(Progress(case.id, "reflect", _line(rows), hypotheses=tuple(_short(row, ports) for row in rows[:4])))
     return {"hypotheses": write_hypotheses(rows), "turn": case.turn.write()}
@@ -54,6 +58,23 @@ async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
             break
         sway[row.label] = _sway(answer, len(lines))
     case = replace(case, turn=replace(turn, priors=together(turn.priors, sway)))
+    return case, await weigh(case, ports)
+
+
+async def _attacked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
+    """Once a turn a second reading may attack causes that stand by little: where a finding contradicts one its belief falls by a bounded amount,
+    and what is held against it is told beside it."""
+    if ports.model is None or CRITIQUE in case.turn.asked_model:
+        return case, now
+    causes, turn = now.root_causes(), replace(case.turn, asked_model=(*case.turn.asked_model, CRITIQUE))
+    claims = [f"{ports.taxonomy.title(row.label)} ({', '.join(row.devices or row.hosts) or 'the job'})" for row in causes]
+    answer = await ports.model.critique(case.id, claims, findings_of(now))
+    if isinstance(answer, Declined):
+        return replace(case, turn=turn.declined(answer.reason)), now
+    against = {row.label: objection for row, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
+    sway = {label: -ATTACK_SWAY for label, objection in against.items() if objection.verdict == "contradicted"}
+    doubts = tuple(f"{ports.taxonomy.title(label)}: {objection.because}" for label, objection in against.items())[:MOST_DOUBTS]
+    case = replace(case, turn=replace(turn, priors=together(turn.priors, sway), doubts=doubts))
     return case, await weigh(case, ports)
 
 

@@ -11,9 +11,11 @@ from graph.conversation.guessed import with_guess
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.said import ALL, OTHERS
 from graph.engine.abnormal import is_odd
+from graph.engine.prior import likely_by_words
 from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
-from graph.model.reasoner import BriefGuess, Choices, Declined, Reasoner
+from graph.incident.material import MOST_OFFERED, material_of
+from graph.model.reasoner import Choices, Declined, Reading, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
@@ -24,6 +26,7 @@ from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept
 from graph.reading.reports import Understanding, understand
 from graph.reading.theirs import kept_of
+from graph.reading.times import window
 from graph.report import FileRead
 from graph.state import Attachment, Brief, Incident, ItemKind, LogDigest
 from kb.address import bdf
@@ -70,13 +73,8 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     logs_say = await asyncio.to_thread(understand, pasted, (), case.item.at) if pasted else None
     brief = _understood(case, new, named, logs_say or Brief())
-    brief, unhelped = await _guessed(case, brief, ports, lost=bool(named.unknown or named.unknown_job))
-    turn = replace(
-        turn,
-        hosts=fold(named.looked_at) or turn.hosts,
-        without_model=unhelped,
-        asked_model=turn.asked_model if unhelped or not ports.model else (*turn.asked_model, "brief"),
-    )
+    turn = replace(turn, hosts=fold(named.looked_at) or turn.hosts)
+    brief, turn = await _guessed(case, brief, turn, ports, lost=bool(named.unknown or named.unknown_job))
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
     return {
         "turn": turn.write(),
@@ -226,26 +224,32 @@ def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
-async def _guessed(case: Case, brief: Brief, ports: Ports, *, lost: bool) -> tuple[Brief, str]:
+async def _guessed(case: Case, brief: Brief, turn: Turn, ports: Ports, *, lost: bool) -> tuple[Brief, Turn]:
     """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others, or a job that
-    nobody can place (`lost`), it guesses none."""
+    nobody can place (`lost`), it guesses none. Which causes it finds likely orders the looks."""
     if ports.model is None:
-        return brief, "no model is configured"
+        return brief, replace(turn, without_model="no model is configured")
     if not case.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
-        return brief, ""
-    answer = await ports.model.brief(case.id, brief.text, case.visible)
+        return brief, turn
+    material = await material_of(brief, case.logs, case, ports)
+    sounds = {label: ports.taxonomy.title(label) for label in likely_by_words(ports.taxonomy, brief, MOST_OFFERED)}
+    answer = await ports.model.read(case.id, material, case.visible, sounds)
     if isinstance(answer, Declined):
-        return brief, answer.reason
-    return _with_guess(brief, answer, case.visible), ""
+        return brief, replace(turn, without_model=answer.reason)
+    asked = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
+    return _with_guess(brief, answer, case), asked
 
 
-def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Brief:
+def _with_guess(brief: Brief, guess: Reading, case: Case) -> Brief:
+    since, until = window("; ".join(guess.times), case.item.at) if guess.times and not brief.since else (None, None)
     return brief.model_copy(
         update={
             "symptoms": _clear(_union(brief.symptoms, guess.symptoms)),
-            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in visible),
+            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in case.visible),
             "job": brief.job or guess.job,
             "signatures": _union(brief.signatures, guess.signatures)[:12],
+            "since": brief.since or since,
+            "until": brief.until or until,
         }
     )
 

@@ -39,6 +39,8 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
     lines += (
         ["Could not look:", *(f"  {b.host} {b.check}: {b.why[:120]}" for b in report.could_not_look[:6])] if report.could_not_look else []
     )
+    ideas = [f"  {idea.title} ({idea.standing}): {idea.cause}{f' Against it: {idea.doubt}' if idea.doubt else ''}" for idea in report.ideas]
+    lines += ["Beyond what I know, as a model thought of it:", *ideas] if ideas else []
     outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in now.odd if f.sha256))
     lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
     logs = handful(logs_of(case), MOST_TEMPLATES)

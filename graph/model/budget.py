@@ -49,7 +49,7 @@ class MemoryBook:
 class Budget:
     """What one incident may spend, over all its turns."""
 
-    calls: int = 8
+    calls: int = 20
     tokens: int = 60_000
     usd: float = 0.10
 

@@ -5,77 +5,60 @@ whole; nothing a provider does raises out of here; an incident's budget is kept 
 failing is left alone for a while; no secret goes out in a question, and none that a model makes up or got elsewhere comes in with an answer.
 """
 
-import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any, TypeVar
 
 from graph.model.budget import Budget, MemoryBook, Price, SpendBook, estimate, price_of
 from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
+from graph.model.heard import agreed, ideas_of, objections_of, outvoted, reading_of, unique
 from graph.model.prompts import ModelQuestion, ask
-from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, PastGuess, Ranking, Spent
+from graph.model.reasoner import (
+    Choices,
+    Declined,
+    Ideas,
+    IntentGuess,
+    Judgement,
+    Known,
+    Material,
+    Objection,
+    PastGuess,
+    Reading,
+    Spent,
+)
 from graph.model.recorded import Recorded
-from graph.state import Brief, Hypothesis
+from graph.model.shapes import (
+    NUMBER,
+    SHARE,
+    TEXT,
+    CritiqueAnswer,
+    ExploreAnswer,
+    IntentAnswer,
+    JudgeAnswer,
+    PastAnswer,
+    ReadAnswer,
+    Unheard,
+    list_of,
+    offered,
+    one_of,
+    parse,
+    record,
+)
+from graph.model.shown import MOST_HOSTS, MOST_TEXT, fitting, in_blocks, likely_hosts, numbered, one_line_each, shorten, to_fit
+from graph.state import Hypothesis
 from kb.redact import cleaned
-from kb.taxonomy.labels import SYMPTOMS
+from kb.taxonomy.labels import CATEGORIES, SYMPTOMS
 
-MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
+MOST_LABELS = 250
 MOST_MESSAGE, MOST_SUMMARY, MOST_TITLE = 2_000, 600, 80
-LINE = 240
+CONTEXT = 32_000
+"""Tokens that a model's window holds, where nobody says."""
+A_TOKEN, INSTRUCTIONS = 3, 4_500
+"""Characters of a token, rather too few than too many; and of the prompts around what is asked."""
+LEAST_ROOM = 2_000
 T = TypeVar("T")
-A = TypeVar("A", bound="ModelAnswer")
-
-
-class ModelAnswer(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class BriefAnswer(ModelAnswer):
-    symptoms: list[str] = Field(max_length=20)
-    hosts: list[str]
-    job: str = Field(max_length=120)
-    signatures: list[str] = Field(max_length=10)
-
-
-class RankAnswer(ModelAnswer):
-    labels: list[str]
-
-
-class JudgeAnswer(ModelAnswer):
-    verdict: Literal["confirmed", "rejected", "inconclusive"]
-    because: str = Field(max_length=1_000)
-    cites: list[int]
-
-
-class QuestionsAnswer(ModelAnswer):
-    questions: list[str] = Field(max_length=10)
-
-
-class IntentAnswer(ModelAnswer):
-    intent: str
-    hosts: list[str]
-    labels: list[str]
-    check: str
-    remedy: str
-
-
-class PastAnswer(ModelAnswer):
-    kind: Literal["incident", "other"]
-    label: str
-    cause: int
-    fix: int
-    summary: str = Field(max_length=2_000)
-    branch: str = ""
-    title: str = Field("", max_length=500)
-    lasting: list[int] = Field(default_factory=list, max_length=50)
-
-
-class Unheard(Exception):
-    """The answer is not of the asked shape, or names what was not offered. Says what."""
 
 
 @dataclass(slots=True)
@@ -114,8 +97,12 @@ class Model:
         book: SpendBook | None = None,
         price: Price | None = None,
         breaker: Breaker | None = None,
+        context: int = CONTEXT,
+        samples: int = 1,
     ) -> None:
+        """`context`: tokens that the model's window holds; `samples`: how often what weighs most is asked, to take what most answers say."""
         self._endpoint = endpoint
+        self._room, self._samples = max(LEAST_ROOM, (context - MOST_OUT) * A_TOKEN - INSTRUCTIONS), samples
         self._budget = budget or Budget()
         self._book = book or MemoryBook()
         self._price = price or price_of(endpoint.model)
@@ -132,83 +119,119 @@ class Model:
     def spent(self, incident: str) -> Spent:
         return self._spent.get(incident, Spent())
 
-    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
-        names = likely_hosts(text, hosts)
-        asked = ask("brief", {"Symptoms": sorted(SYMPTOMS), "Hosts": names}, {"Report": shorten(text, MOST_TEXT)})
-        shape = _shape(symptoms=_list_of(sorted(SYMPTOMS)), hosts=_list_of(names), job=_TEXT, signatures=_list_of(None))
+    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+        names = likely_hosts(material.report, hosts)
+        labels = fitting([f"{label}  {title}" for label, title in causes.items()][:MOST_LABELS], self._room // 2)
+        ids = [line.partition("  ")[0] for line in labels]
+        categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
+        lists = {"Symptoms": sorted(SYMPTOMS), "Hosts": names, "Categories": categories, "Causes": labels}
+        asked = self._question("read", lists, in_blocks(material))
+        shape = record(
+            symptoms=list_of(sorted(SYMPTOMS)),
+            hosts=list_of(names),
+            job=TEXT,
+            times=list_of(None),
+            signatures=list_of(None),
+            category=one_of(CATEGORIES),
+            causes=list_of(record(cause=one_of(ids) if ids else TEXT, p=SHARE)),
+            outside=TEXT,
+        )
 
-        def read(raw: str) -> BriefGuess:
-            answer = _parse(BriefAnswer, raw)
+        def read(raw: str) -> Reading:
+            answer = parse(ReadAnswer, raw)
             offered(answer.symptoms, SYMPTOMS, "symptom")
             offered(answer.hosts, names, "host")
-            said = " ".join(text.split())
-            quoted = [one for line in answer.signatures[:5] if (one := " ".join(line.split())[:LINE]) and one in said]
-            job = answer.job.strip() if answer.job.strip() in text else ""
-            return BriefGuess(tuple(dict.fromkeys(answer.symptoms)), tuple(dict.fromkeys(answer.hosts)), job, tuple(quoted))
+            offered([answer.category], CATEGORIES, "category")
+            offered([row.cause for row in answer.causes], ids, "cause")
+            return reading_of(answer, material)
 
-        return await self._ask(incident, "brief", asked, shape, read)
-
-    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
-        names = list(labels[:MOST_LABELS])
-        asked = ask("rank", {"Causes": names}, _incident(brief, facts_digest))
-
-        def read(raw: str) -> Ranking:
-            answer = _parse(RankAnswer, raw)
-            offered(answer.labels, names, "cause")
-            return Ranking(tuple(dict.fromkeys(answer.labels)))
-
-        return await self._ask(incident, "rank", asked, _shape(labels=_list_of(names)), read)
+        answers = await self._sampled(incident, "read", asked, shape, read)
+        return answers if isinstance(answers, Declined) else agreed(answers)
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
-        lines = [" ".join(fact.split())[:LINE] for fact in facts[:MOST_FACTS]]
-        numbered = "\n".join(f"{at}: {line}" for at, line in enumerate(lines))
+        lines = one_line_each(facts)
         claim = f"{hypothesis.label} of {', '.join(hypothesis.devices or hypothesis.hosts) or 'the job'}"
-        asked = ask("judge", {"Suspected cause": [claim]}, {"Findings": numbered})
-        verdicts = {"type": "string", "enum": ["confirmed", "rejected", "inconclusive"]}
-        shape = _shape(verdict=verdicts, because=_TEXT, cites={"type": "array", "items": {"type": "integer"}})
+        asked = self._question("judge", {"Suspected cause": [claim]}, {"Findings": numbered(lines)})
+        shape = record(verdict=one_of(("confirmed", "rejected", "inconclusive")), because=TEXT, cites=list_of(NUMBER))
 
         def read(raw: str) -> Judgement:
-            answer = _parse(JudgeAnswer, raw)
+            answer = parse(JudgeAnswer, raw)
             offered(answer.cites, range(len(lines)), "finding")
             return Judgement(answer.verdict, " ".join(answer.because.split())[:300], tuple(sorted(set(answer.cites))))
 
         return await self._ask(incident, "judge", asked, shape, read)
 
-    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
-        asked = ask("questions", {"Ruled out": list(ruled_out[:MOST_LABELS])}, _incident(brief, facts_digest))
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+        lines, hosts = one_line_each(findings), list(known.hosts[:MOST_HOSTS])
+        looks = fitting([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
+        branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
+        lists = {"Ruled out": list(known.ruled_out[:MOST_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
+        lists |= {"Looks": looks, "Branches": fitting(branches, self._room // 3)}
+        asked = self._question("explore", lists, {**in_blocks(material), "Findings": numbered(lines) or "none"})
+        ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
+        idea = record(
+            title=TEXT,
+            cause=TEXT,
+            branch=one_of(ids["Branches"]) if ids["Branches"] else TEXT,
+            cites=list_of(NUMBER),
+            quotes=list_of(None),
+            confirms=TEXT,
+            refutes=TEXT,
+            hosts=list_of(hosts),
+            looks=list_of(ids["Looks"]),
+            suggestions=list_of(None),
+            standing=one_of(("open", "supported", "refuted")),
+        )
 
-        def read(raw: str) -> tuple[str, ...]:
-            kept = [" ".join(one.split())[:LINE] for one in _parse(QuestionsAnswer, raw).questions]
-            asked_for = tuple(one for one in kept if one.endswith("?"))[:3]
-            if not asked_for:
-                raise Unheard("it asks nothing")
-            return asked_for
+        def read(raw: str) -> Ideas:
+            answer = parse(ExploreAnswer, raw)
+            for row in answer.ideas:
+                offered(row.cites, range(len(lines)), "finding")
+                offered(row.hosts, hosts, "host")
+                offered(row.looks, ids["Looks"], "look")
+                offered([row.branch], ["", *ids["Branches"]], "branch")
+            return ideas_of(answer, material)
 
-        return await self._ask(incident, "questions", asked, _shape(questions=_list_of(None)), read)
+        return await self._ask(incident, "explore", asked, record(ideas=list_of(idea), questions=list_of(None)), read)
+
+    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+        lines, said = one_line_each(findings), one_line_each(claims)
+        asked = self._question("critique", {}, {"Claims": numbered(said), "Findings": numbered(lines) or "none"})
+        verdicts = one_of(("holds", "doubtful", "contradicted"))
+        objection = record(claim=NUMBER, verdict=verdicts, because=TEXT, cites=list_of(NUMBER))
+
+        def read(raw: str) -> tuple[Objection, ...]:
+            answer = parse(CritiqueAnswer, raw)
+            offered([row.claim for row in answer.objections], range(len(said)), "claim")
+            for row in answer.objections:
+                offered(row.cites, range(len(lines)), "finding")
+            return objections_of(answer, len(said))
+
+        answers = await self._sampled(incident, "critique", asked, record(objections=list_of(objection)), read)
+        return answers if isinstance(answers, Declined) else outvoted(answers)
 
     async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
         names = likely_hosts(text, choices.hosts)
         meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
         lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
         lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
-        asked = ask("intent", lists, {"Message": shorten(text, MOST_MESSAGE)})
-        shape = _shape(
-            intent={"type": "string", "enum": list(choices.intents)},
-            hosts=_list_of(names),
-            labels=_list_of(choices.labels),
-            check={"type": "string", "enum": ["", *choices.checks]},
-            remedy={"type": "string", "enum": ["", *choices.remedies]},
+        asked = self._question("intent", lists, {"Message": shorten(text, MOST_MESSAGE)})
+        shape = record(
+            intent=one_of(choices.intents),
+            hosts=list_of(names),
+            labels=list_of(choices.labels),
+            check=one_of(["", *choices.checks]),
+            remedy=one_of(["", *choices.remedies]),
         )
 
         def read(raw: str) -> IntentGuess:
-            answer = _parse(IntentAnswer, raw)
+            answer = parse(IntentAnswer, raw)
             offered([answer.intent], choices.intents, "intent")
             offered(answer.hosts, names, "host")
             offered(answer.labels, choices.labels, "cause")
             offered([answer.check], ["", *choices.checks], "check")
             offered([answer.remedy], ["", *choices.remedies], "remedy")
-            hosts, labels = tuple(dict.fromkeys(answer.hosts)), tuple(dict.fromkeys(answer.labels))
-            return IntentGuess(answer.intent, hosts, labels, answer.check, answer.remedy)
+            return IntentGuess(answer.intent, unique(answer.hosts), unique(answer.labels), answer.check, answer.remedy)
 
         return await self._ask(incident, "intent", asked, shape, read)
 
@@ -216,11 +239,10 @@ class Model:
         """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
         asked = past_question(text, sentences, labels)
         branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
-        number = {"type": "integer"}
-        kind, ids = {"type": "string", "enum": ["incident", "other"]}, {"type": "string", "enum": ["", *labels]}
+        kind, ids = one_of(("incident", "other")), one_of(["", *labels])
 
         def read(raw: str) -> PastGuess:
-            answer = _parse(PastAnswer, raw)
+            answer = parse(PastAnswer, raw)
             offered([answer.label], ["", *labels], "cause")
             offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
             offered(answer.lasting, range(len(sentences)), "sentence")
@@ -229,10 +251,30 @@ class Model:
             about = (answer.label, answer.cause, answer.fix, summary[:MOST_SUMMARY], answer.branch, title[:MOST_TITLE])
             return PastGuess(answer.kind == "incident", *about, tuple(dict.fromkeys(answer.lasting)))
 
-        branch = {"type": "string", "enum": ["", *branches]}
-        numbers = {"type": "array", "items": number}
-        shape = _shape(kind=kind, label=ids, cause=number, fix=number, summary=_TEXT, branch=branch, title=_TEXT, lasting=numbers)
+        shape = record(
+            kind=kind,
+            label=ids,
+            cause=NUMBER,
+            fix=NUMBER,
+            summary=TEXT,
+            branch=one_of(["", *branches]),
+            title=TEXT,
+            lasting=list_of(NUMBER),
+        )
         return await self._ask(purse, "label", asked, shape, read)
+
+    def _question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
+        """What is asked, kept to the model's window: lists whole, and of the longest texts the beginning and the end."""
+        lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
+        return ask(name, offers, to_fit(texts, self._room - lists))
+
+    async def _sampled(
+        self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
+    ) -> list[T] | Declined:
+        """As many answers to one question as the settings say; those that cannot be used are left out, and it declines where none can."""
+        answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
+        heard = [one for one in answers if not isinstance(one, Declined)]
+        return heard or next(one for one in answers if isinstance(one, Declined))
 
     async def _ask(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
@@ -242,7 +284,7 @@ class Model:
         if why := self._breaker.open() or await self._over_budget(incident, tokens):
             return Declined(why)
         await self._pay(incident, Spent(calls=1))  # before asking, so that questions asked at once do not all see room
-        answer = await self._endpoint.ask(ModelQuestion(cleaned(asked.system), cleaned(asked.user)), name, shape)
+        answer = await self._endpoint.ask(replace(asked, system=cleaned(asked.system), user=cleaned(asked.user)), name, shape)
         self._breaker.note(answer if isinstance(answer, Trouble) else None)
         cost = self._price.of(answer.tokens_in, answer.tokens_out)
         await self._pay(incident, Spent(0, answer.tokens_in, answer.tokens_out, cost))
@@ -263,60 +305,10 @@ class Model:
         self._spent[incident] = await self._book.add(incident, spent)
 
 
-_TEXT = {"type": "string"}
-
-
 def past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
     """What `Model.past` sends, so that what a build costs can be told before anything is sent."""
-    numbered = "\n".join(f"{at}: {one}" for at, one in enumerate(sentences))
     causes = [f"{label}  {title}" for label, title in labels.items()]
-    return ask("label", {"Causes": causes}, {"Incident": shorten(text, MOST_TEXT), "Sentences": numbered})
-
-
-def offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
-    """Refuse an answer that names something it was not given."""
-    for one in named:
-        if one not in among:
-            raise Unheard(f"{what} {str(one)[:60]!r} was not among those offered")
-
-
-def likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
-    """All hosts of a small site; of a large one those whose name or number the text mentions."""
-    if len(hosts) <= MOST_HOSTS:
-        return list(hosts)
-    words = set(re.findall(r"[a-z0-9]+", text.lower()))
-    return [host for host in hosts if host.lower() in text.lower() or set(re.findall(r"[0-9]+", host)[-1:]) & words][:MOST_HOSTS]
-
-
-def shorten(text: str, most: int) -> str:
-    """The beginning and the end of a long text."""
-    if len(text) <= most:
-        return text
-    head, tail = most * 2 // 3, most // 3
-    return f"{text[:head]}\n[{len(text) - head - tail} characters left out]\n{text[-tail:]}"
-
-
-def _incident(brief: Brief, facts_digest: str) -> dict[str, str]:
-    symptoms = f"Symptoms: {', '.join(brief.symptoms) or 'not said'}"
-    return {"Report": f"{symptoms}\n{shorten(brief.text, MOST_DIGEST)}", "Findings": shorten(facts_digest, MOST_DIGEST) or "none"}
-
-
-def _shape(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def _list_of(ids: Sequence[str] | None) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string", "enum": list(ids)} if ids else _TEXT}
-
-
-def _parse(shape: type[A], raw: str) -> A:
-    text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
-    try:
-        return shape.model_validate_json(text)
-    except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise Unheard(f"it is not of the asked shape ({where}: {first['msg']})") from e
+    return ask("label", {"Causes": causes}, {"Incident": shorten(text, MOST_TEXT), "Sentences": numbered(sentences)})
 
 
 def open_model(
@@ -328,10 +320,12 @@ def open_model(
     budget: Budget | None = None,
     book: SpendBook | None = None,
     recording: Path | None = None,
+    context: int = CONTEXT,
+    samples: int = 1,
 ) -> Model | None:
     """The model that the settings name; None where they name none (neither an endpoint nor a key). With a `recording` what it holds is not asked
     again, and what is asked is added to it; then there may be no endpoint, and only what it holds is answered. Raises NoRecording."""
-    if not (url or key):
-        return Model(Recorded(None, name, recording), budget=budget, book=book) if recording else None
-    endpoint = Endpoint(url, key, name, seconds=seconds)
-    return Model(Recorded(endpoint, name, recording, key) if recording else endpoint, budget=budget, book=book)
+    given: Answering | None = Endpoint(url, key, name, seconds=seconds) if url or key else None
+    if recording:
+        given = Recorded(given, name, recording, key)
+    return Model(given, budget=budget, book=book, context=context, samples=samples) if given else None

@@ -5,6 +5,7 @@ loses the tokens of failed replies. Rule it keeps: nothing that an endpoint does
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,18 @@ from graph.model.prompts import ModelQuestion
 
 OPTIONAL = ("response_format", "temperature", "max_completion_tokens")
 """What some endpoints do not know; left out once an endpoint has said so."""
-MOST_OUT = 900
+MOST_OUT = 1_500
 RETRY_PAUSE = 1.0
+DRAWN = 0.7
+"""Temperature of any but the likeliest answer."""
+
+_TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+"""What OpenAI and Azure call it (code), and llama.cpp (type)."""
+_SAID_TOO_LONG = re.compile(
+    r"(?:context (?:length|size|window)|maximum (?:model|prompt) length)(?:\D{0,40}?(\d{3,8}))?|prompt is too long", re.IGNORECASE
+)
+"""How those say it that have no name for it (vLLM, Ollama, gateways before other providers), mostly with the tokens that fit."""
+_NO_SHAPES = re.compile(r"json[_ ]schema|grammar", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Answering(Protocol):
 
 
 class Endpoint:
-    """`seconds` bounds a whole call, retries and dribbling answers included."""
+    """`seconds` bounds a whole call, retries and dribbling answers included; `most_out` the tokens of an answer."""
 
     def __init__(
         self,
@@ -63,6 +74,7 @@ class Endpoint:
         *,
         seconds: float = 30.0,
         tries: int = 2,
+        most_out: int = MOST_OUT,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.model = model
@@ -70,6 +82,7 @@ class Endpoint:
         self._key = key or "none"
         self._seconds = seconds
         self._tries = tries
+        self._most_out = most_out
         self._pause = pause
         self._left_out: set[str] = set()
         self._client: Any = None
@@ -103,7 +116,7 @@ class Endpoint:
         import openai
 
         try:
-            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._options(name, schema))
+            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._options(asked, name, schema))
         except openai.BadRequestError as e:
             return self._refused(e)
         except openai.OpenAIError as e:
@@ -113,16 +126,19 @@ class Endpoint:
             return Trouble("the model's endpoint answered with something that is not a chat completion", again=True)
         return read_message(message, asked)
 
-    def _options(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        known = {"temperature": 0, "max_completion_tokens": MOST_OUT, "response_format": shape}
+        known = {"temperature": DRAWN if asked.sample else 0, "max_completion_tokens": self._most_out, "response_format": shape}
         # Beside the typed parameters, so that neither library parses the reply by itself.
         return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
 
     def _refused(self, error: Any) -> Trouble:
-        """An endpoint that does not know an optional parameter says so by name, and is not sent it again."""
+        """An endpoint that does not know an optional parameter says so by name, and is not sent it again. A question that is too long comes first:
+        what says so names parameters too."""
+        if too_long := beyond_window(error):
+            return too_long
         said = str(error)
-        named = [key for key in OPTIONAL if key not in self._left_out and (key in said or (key == OPTIONAL[0] and "json_schema" in said))]
+        named = [key for key in OPTIONAL if key not in self._left_out and (key in said or (key == OPTIONAL[0] and _NO_SHAPES.search(said)))]
         if named:
             self._left_out.add(named[0])
             return Trouble(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
@@ -189,9 +205,30 @@ def trouble_of(error: Exception, model: str) -> Trouble:
             return Trouble("the model account's quota is used up")
         case openai.RateLimitError():
             return Trouble("the model's endpoint says that we ask too often", again=True, wait=_retry_after(error))
-        case openai.APIStatusError(status_code=status):
-            return Trouble(f"the model's endpoint failed with status {status}", again=status >= 500)
+        case openai.APIStatusError():
+            return beyond_window(error) or _failed(error)
     return Trouble(f"the model's endpoint failed ({type(error).__name__})", again=True)
+
+
+def beyond_window(error: Any) -> Trouble | None:
+    """Whether an endpoint refuses because the question, with the room for its answer, does not fit the model's window."""
+    body = error.body if isinstance(error.body, Mapping) else {}
+    told = _SAID_TOO_LONG.findall(str(body.get("message") or error))
+    if not told and not _TOO_LONG & {str(body.get("code")), str(body.get("type"))}:
+        return None
+    most = str(body.get("n_ctx") or next(filter(None, told), ""))
+    window = f"the model's window of {most} tokens" if most.isdecimal() else "the model's window"
+    return Trouble(f"the question is longer than {window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False)
+
+
+def _failed(error: Any) -> Trouble:
+    """llama.cpp answers 503 while it reads its file, and any server that has too much to do may."""
+    status: int = error.status_code
+    if status != 503:
+        return Trouble(f"the model's endpoint failed with status {status}", again=status >= 500)
+    loading = "loading model" in str(error).lower()
+    why = "the model's server is still loading the model" if loading else "the model's endpoint is busy or not ready (status 503)"
+    return Trouble(why, again=True, wait=_retry_after(error))
 
 
 def _retry_after(error: Any) -> float:

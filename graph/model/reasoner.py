@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from graph.state import Brief, Hypothesis
+from graph.state import Hypothesis
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +18,32 @@ class Declined:
     reason: str
 
 
+class Material(NamedTuple):
+    """What a model is given to read of an incident, redacted: the report, the logs as templates, like incidents of the past and what they were,
+    what the site's own pages say, and what was found on the machines. Empty where there is none."""
+
+    report: str
+    logs: str = ""
+    past: Sequence[str] = ()
+    pages: Sequence[str] = ()
+    findings: str = ""
+
+
 @dataclass(frozen=True, slots=True)
-class BriefGuess:
-    """What free text seems to say. `hosts` are among those offered; `symptoms` among `kb.taxonomy.symptoms`; the rest is short text."""
+class Reading:
+    """What all that seems to say. Ids are among those offered; `job`, `times` and `signatures` stand in what was read.
+
+    `causes` are at most three, the likeliest first, each with its probability; `outside`: the cause in a sentence, where no label comes near it.
+    """
 
     symptoms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     job: str = ""
+    times: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Labels among those offered, most likely first; those left out are irrelevant in the model's eyes."""
-
-    labels: tuple[str, ...]
+    category: str = ""
+    causes: tuple[tuple[str, float], ...] = ()
+    outside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,54 @@ class Judgement:
     """A verdict on one hypothesis. `cites` are positions in the facts that were shown; a verdict that cites none counts for nothing."""
 
     verdict: Literal["confirmed", "rejected", "inconclusive"]
+    because: str = ""
+    cites: tuple[int, ...] = ()
+
+
+Standing = Literal["open", "supported", "refuted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """A cause that no label names, as a model thinks of it. It rests on findings that were shown (`cites`, by position) and on `quotes` of the report;
+    `hosts`, `looks` and `branch` are among those offered. What it says in words is for people to read, and is never run."""
+
+    title: str
+    cause: str
+    branch: str = ""
+    cites: tuple[int, ...] = ()
+    quotes: tuple[str, ...] = ()
+    confirms: str = ""
+    refutes: str = ""
+    hosts: tuple[str, ...] = ()
+    looks: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    standing: Standing = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Ideas:
+    """At most three ideas, the likeliest first, and at most three questions to whoever reported it."""
+
+    ideas: tuple[Idea, ...] = ()
+    questions: tuple[str, ...] = ()
+
+
+class Known(NamedTuple):
+    """What ideas may be made of: hosts, looks (id → what it asks), branches of the taxonomy (id → title), and ideas of before, as lines."""
+
+    hosts: Sequence[str]
+    looks: Mapping[str, str]
+    branches: Mapping[str, str]
+    ruled_out: Sequence[str] = ()
+    earlier: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What speaks against a claim. One that is no `holds` cites findings that were shown, by position, or it counts for nothing."""
+
+    verdict: Literal["holds", "doubtful", "contradicted"]
     because: str = ""
     cites: tuple[int, ...] = ()
 
@@ -104,20 +163,20 @@ class PastLabeller(Protocol):
 class Reasoner(Protocol):
     """`incident` names whose budget pays. Text handed in is redacted already, and untrusted: data, never instructions."""
 
-    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
-        """Read a ticket. `hosts` are all names that may be answered."""
-        ...
-
-    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
-        """Order labels (or branches of the taxonomy) by likelihood."""
+    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+        """Read it. `hosts` and `causes` (label → title, the likeliest first) are all that may be answered."""
         ...
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
         """Weigh the numbered lines `facts` for and against one hypothesis."""
         ...
 
-    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
-        """Up to three questions to the reporter that would tell open causes apart."""
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+        """Causes that no label names, resting on the numbered lines `findings` and on the report."""
+        ...
+
+    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+        """What the numbered lines `findings` say against each of the `claims`, in their order."""
         ...
 
     async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:

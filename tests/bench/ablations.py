@@ -115,8 +115,9 @@ ABLATIONS: Mapping[str, Ablation] = {
     "B8-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
     # with one
     "B9-history":     Ablation("without similar past incidents", no_history),
-    "B9-brief":       Ablation("without the model's reading of the ticket", declines=("brief",)),
-    "B9-rank":        Ablation("without the model's order of causes", declines=("rank",)),
+    "B9-report":      Ablation("without the model's reading of the ticket", declines=("report",)),
+    "B9-findings":    Ablation("without the model's reading of what was found", declines=("findings",)),
+    "B9-critique":    Ablation("without the model's attack on causes", declines=("critique",)),
     "B9-judge":       Ablation("without the model's judgement (reflection)", declines=("judge",)),
     "B9-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from graph.model.budget import Budget
 from graph.model.client import Model
 from graph.model.reasoner import Declined
+from graph.model.shown import shorten
 from graph.reading.reports import understand
 from graph.state import Brief, Hypothesis
 from kb.history.index import History, Similar
@@ -21,7 +22,7 @@ from tests.bench.arms_rules import Bench
 from tests.bench.line import Line, Typed
 from tools.fact import Fact
 
-NEAREST, HYPOTHESES = 8, 2
+NEAREST, HYPOTHESES, MOST_DIGEST = 8, 2, 6_000
 ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)
 """Enough that the algorithm ends by itself: the paper knows no budget."""
 
@@ -42,6 +43,10 @@ class Summary(Typed):
 
 class Alike(Typed):
     incidents: list[str]
+
+
+class Ranked(Typed):
+    labels: list[str]
 
 
 class Conclusion(Typed):
@@ -124,9 +129,9 @@ class Incident:
     async def _worth_exploring(self, children: Sequence[str], memory: Memory) -> tuple[str, ...]:
         """Planning agent: children in the model's order; those it leaves out are pruned, and none at all is an early stop."""
         digest = "\n".join(one.line for one in memory)
-        said = await self.model.rank("aidai", self.brief, digest, children)
-        self.line.heard()
-        return () if isinstance(said, Declined) else said.labels
+        data = {"Report": shorten(self.brief.text, MOST_DIGEST), "Findings": shorten(digest, MOST_DIGEST) or "none"}
+        said = await self.line.put("rank", {"Causes": list(children)}, data, Ranked, labels=list(children))
+        return kept(said.labels, children) if said else ()
 
     async def interaction(self, node: str) -> Memory:
         """Execution agent: the scripts of a node, one after another; nothing that was seen before is remembered."""

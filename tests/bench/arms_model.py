@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from graph.engine.assess import Assessment
-from graph.model.client import shorten
+from graph.model.shown import shorten
 from kb.history.index import History
 from tests.bench.arm import Answer, Cost, NotRun, Stage
 from tests.bench.arms_rules import Bench

@@ -1,9 +1,21 @@
 """The product's own parts with something left out of them, for ablations: a model that is not asked everything, a fleet without parallel looks."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Reasoner, Spent
-from graph.state import Brief, Hypothesis
+from graph.model.reasoner import (
+    Choices,
+    Declined,
+    Ideas,
+    IntentGuess,
+    Judgement,
+    Known,
+    Material,
+    Objection,
+    Reading,
+    Reasoner,
+    Spent,
+)
+from graph.state import Hypothesis
 from tools.fleet.answers import Ask, Seen, Wave
 from tools.fleet.fleet import Fleet
 
@@ -16,19 +28,18 @@ class Partly:
     def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
         self._model, self._declines = model, declines
 
-    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
-        return Declined(LEFT_OUT) if "brief" in self._declines else await self._model.brief(incident, text, hosts)
-
-    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
-        return Declined(LEFT_OUT) if "rank" in self._declines else await self._model.rank(incident, brief, facts_digest, labels)
+    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+        name = "findings" if material.findings else "report"
+        return Declined(LEFT_OUT) if name in self._declines else await self._model.read(incident, material, hosts, causes)
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
         return Declined(LEFT_OUT) if "judge" in self._declines else await self._model.judge(incident, hypothesis, facts)
 
-    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
-        return (
-            Declined(LEFT_OUT) if "questions" in self._declines else await self._model.questions(incident, brief, facts_digest, ruled_out)
-        )
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+        return Declined(LEFT_OUT) if "explore" in self._declines else await self._model.explore(incident, material, findings, known)
+
+    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+        return Declined(LEFT_OUT) if "critique" in self._declines else await self._model.critique(incident, claims, findings)
 
     async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
         return Declined(LEFT_OUT) if "intent" in self._declines else await self._model.intent(incident, text, choices)

@@ -40,27 +40,40 @@ class Sage:
 
     def _said(self, name: str, text: str) -> dict[str, Any]:
         match name:
-            case "brief":
-                hosts = [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)]
-                return {"symptoms": [], "hosts": hosts, "job": "", "signatures": []}
+            case "read":
+                return self._read(text)
+            case "explore" | "critique":
+                return self._objections(text) if name == "critique" else {"ideas": [], "questions": ["Is it so?"]}
             case "rank":
                 return {"labels": [path for path in listed(text, "Causes") if self.holds(self._leads(path))]}
             case "judge":
                 guilty = self.holds(listed(text, "Suspected cause")[0].partition(" of ")[0] in self._labels)
                 findings = len(re.findall(r"^\d+: ", text, re.MULTILINE))
                 return {"verdict": "confirmed" if guilty else "rejected", "because": "I know.", "cites": list(range(findings))}
-            case "questions":
-                return {"questions": ["Is it so?"]}
-            case "summary":
-                return {"summary": text.partition("Report:\n")[2]}
-            case "rerank":
-                return {"incidents": self._alike(text)}
+            case "summary" | "rerank":
+                return {"incidents": self._alike(text)} if name == "rerank" else {"summary": text.partition("Report:\n")[2]}
             case "conclusion":
                 return {"causes": listed(text, "Causes"), "report": "It is so."}
         return {
             "labels": [label for label in listed(text, "Causes") if self.holds(label in self._labels)],
             "hosts": [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)],
         }
+
+    def _read(self, text: str) -> dict[str, Any]:
+        hosts = [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)]
+        causes = [line.partition("  ")[0] for line in listed(text, "Causes")]
+        likely = [label for label in causes if self.holds(label in self._labels)][:3]
+        said = {"symptoms": [], "hosts": hosts, "job": "", "times": [], "signatures": [], "outside": ""}
+        category = likely[0].partition(".")[0] if likely else "OTHER"
+        return {**said, "category": category, "causes": [{"cause": label, "p": 0.9} for label in likely]}
+
+    def _objections(self, text: str) -> dict[str, Any]:
+        """It knows causes by their labels, and claims are made in words: what it holds is what a machine of the guilty ones is blamed for."""
+        found, cites = text.partition("Claims:")[2].partition("Findings:"), [0] if re.search(r"Findings:\n<<\w+\n0: ", text) else []
+        claims = re.findall(r"^(\d+): (.*)$", found[0], re.MULTILINE)
+        guilty = {int(at): any(host in words for host in self._hosts) for at, words in claims}
+        verdicts = {at: "holds" if self.holds(true) else "contradicted" for at, true in guilty.items()}
+        return {"objections": [{"claim": at, "verdict": says, "because": "I know.", "cites": cites} for at, says in verdicts.items()]}
 
     def _leads(self, path: str) -> bool:
         return any(label == path or label.startswith(f"{path}.") for label in self._labels)

@@ -99,10 +99,10 @@ def test_what_was_not_recorded_fails_the_case_and_is_counted_apart(served: Serve
 
 
 def test_any_change_of_what_is_asked_invalidates_a_recording() -> None:
-    asked = ask("rank", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
+    asked = ask("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
     shape = {"type": "object"}
     first = digest_of("gpt-4o", "rank", asked, shape)
-    again = ask("rank", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
+    again = ask("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
     assert again.user != asked.user  # other marks
     assert digest_of("gpt-4o", "rank", again, shape) == first
     others = [

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.incident.answers.kinds import WAITING
 from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_turn
 from graph.memory.checkpoint import RedisSaver
-from graph.model.reasoner import Judgement, Ranking
+from graph.model.reasoner import Idea, Ideas, Judgement, Objection, Reading
 from graph.ports import Awaited, Progress
 from graph.report import Report
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, ItemKind, Origin
@@ -315,9 +315,10 @@ async def test_a_model_that_answers_garbage_or_nothing_changes_nothing() -> None
 
 async def test_a_model_cannot_confirm_what_no_fact_shows() -> None:
     eager = FakeModel(
-        ranking=Ranking((SLOW_LINK, "MADE.UP.Label")),
+        found=Reading(causes=((SLOW_LINK, 1.0), ("MADE.UP.Label", 1.0))),
         judgement=Judgement("confirmed", "surely", (0,)),
-        asks=("Was the cable moved?",),
+        thinks=Ideas((Idea("A bent pin", "It is bent.", cites=(0,), standing="supported"),), ("Was the cable moved?",)),
+        objects=(Objection("holds"),),
     )
     replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
     desk = Desk(world(replays, model=eager))
@@ -335,7 +336,7 @@ async def test_a_model_reads_what_was_blamed_wrongly_here_before() -> None:
             MistakeNote("A.B.C", "A.B.D", "", 3, 0),
         )
 
-    model = FakeModel(ranking=Ranking((SLOW_LINK,)), judgement=Judgement("confirmed", "surely", (0,)))
+    model = FakeModel(found=Reading(causes=((SLOW_LINK, 0.5),)), judgement=Judgement("confirmed", "surely", (0,)))
     replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
     ports = replace(world(replays, model=model).ports(), mistakes=notes)
     await run_turn(build_incident_graph(InMemorySaver()), ports, item("n2 is slow"))

@@ -8,7 +8,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from graph.engine.prepare import gather
-from graph.engine.prior import most_telling, past_priors, ranked_priors, together, word_priors
+from graph.engine.prior import most_telling, past_priors, read_priors, together, word_priors
 from graph.incident.case import Turn, asks_of, folded_asks, merged
 from graph.incident.conclude import conclude
 from graph.incident.execute import execute
@@ -16,7 +16,7 @@ from graph.incident.plan import plan
 from graph.incident.reflect import reflect
 from graph.incident.summarise import summarise
 from graph.incident.visible import visible_hosts
-from graph.model.reasoner import BriefGuess, Judgement
+from graph.model.reasoner import Judgement, Reading
 from graph.ports import Ports
 from graph.reading.pasted import fenced, read_pasted, shelve, without_fences
 from graph.state import Attachment, Brief, Incident, Item, Origin
@@ -86,7 +86,7 @@ async def test_items_that_want_an_answer_change_no_brief() -> None:
 
 
 async def test_a_models_guess_names_only_visible_hosts() -> None:
-    model = FakeModel(guess=BriefGuess(symptoms=("slow",), hosts=("n2", "evil"), job="4711"))
+    model = FakeModel(guess=Reading(symptoms=("slow",), hosts=("n2", "evil"), job="4711"))
     update = await summarise(state(item("the second one crawls")), runtime=runtime(World(model=model)))
     assert update["brief"]["hosts"] == ["n2"]
     assert update["brief"]["job"] == "4711"
@@ -239,7 +239,7 @@ def test_words_history_and_models_only_suggest() -> None:
     assert max(words, key=lambda label: words[label]) == LOST
     assert 0 < words[LOST] <= 1.5
     assert past_priors([(LOST, 3.0)]) == {LOST: 1.0}
-    assert ranked_priors([HOT, DESYNC]) == {HOT: 1.0, DESYNC: 0.5}
+    assert read_priors({HOT: 0.5, DESYNC: 7.0}) == {HOT: 0.75, DESYNC: 1.5}, "bounded, whatever a model says"
     assert together({HOT: 1.0}, {HOT: 0.5, LOST: 1}) == {HOT: 1.5, LOST: 1}
 
 

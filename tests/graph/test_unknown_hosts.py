@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.conversation.intents import Intent
 from graph.conversation.said import OTHERS, Said
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.model.reasoner import BriefGuess
+from graph.model.reasoner import Reading
 from graph.reading.hosts import hosts_in
 from graph.reading.unknown import NOWHERE
 from graph.report import Report
@@ -125,7 +125,7 @@ async def test_of_known_and_unknown_hosts_the_known_ones_alone_are_looked_at() -
 
 
 async def test_a_model_does_not_guess_where_people_named_an_unknown_host() -> None:
-    thread = Thread(model=FakeModel(guess=BriefGuess(hosts=("gpu-003",))))
+    thread = Thread(model=FakeModel(guess=Reading(hosts=("gpu-003",))))
     await thread.say("gpu-099 hangs")
     assert (thread.looked_at, await thread.hosts()) == (set(), ())
 
@@ -213,7 +213,7 @@ def slurm() -> Inventory:
 
 @pytest.mark.parametrize("text", ["job 9999 hangs", "all is slow since 02:40, job 9999 too"])
 async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_at_nothing_and_asks(text: str) -> None:
-    thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=BriefGuess(hosts=("gpu-003",))))
+    thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=Reading(hosts=("gpu-003",))))
     report = await thread.say(text)
     assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
     assert report.headline == "Slurm knows no job 9999, nor does its accounting list one. I looked at no machine."

@@ -27,8 +27,8 @@ from graph.engine.belief import LOW_TRUST_CAP
 from graph.ladders.build import Yard, ladders_for
 from graph.ladders.moves import News, climb
 from graph.model.client import Model
-from graph.model.reasoner import Choices, Declined, Judgement, Ranking
-from graph.state import Brief, Hypothesis, Ladder
+from graph.model.reasoner import Choices, Declined, Judgement, Known, Material, Reading
+from graph.state import Hypothesis, Ladder
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
     ALL_WELL,
@@ -317,15 +317,19 @@ class Case(RuleBasedStateMachine):
         for turn in range(3):
             for incident in ("a", "b", "c"):
                 name = f"{incident}{turn}"
-                ranking = await model.rank(name, Brief(text="slow"), "Xid 79", [LOST, HUNG])
-                assert isinstance(ranking, Declined) or set(ranking.labels) <= {LOST, HUNG}, "I16: a cause that was not offered"
+                reading = await model.read(name, Material("slow", findings="Xid 79"), HOSTS, {LOST: "Lost", HUNG: "Hung"})
+                named = set() if isinstance(reading, Declined) else {label for label, _ in reading.causes}
+                assert named <= {LOST, HUNG}, "I16: a cause that was not offered"
                 verdict = await model.judge(name, Hypothesis(label=LOST), ["Xid 79"])
                 assert isinstance(verdict, Declined) or set(verdict.cites) <= {0}, "I16: a finding that was not shown"
                 choices = Choices({"why": "wants reasons"}, HOSTS, (LOST,), ("smi",), ("reboot",))
                 wish = await model.intent(name, "why?", choices)
                 assert isinstance(wish, Declined) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
-                assert voice in READABLE or not [row for row in (ranking, verdict) if isinstance(row, Ranking | Judgement)]
-                await model.questions(name, Brief(text="slow"), "", [])
+                assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, Reading | Judgement)]
+                ideas = await model.explore(name, Material("slow"), ["Xid 79"], Known(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"}))
+                looks = () if isinstance(ideas, Declined) else [look for idea in ideas.ideas for look in idea.looks]
+                assert set(looks) <= {"smi"}, "I16: a look that was not offered"
+                await model.critique(name, ["it is lost"], ["Xid 79"])
                 assert model.spent(name).calls <= BUDGET.calls, "I16: more calls than the incident may make"
         if voice in ("dead", "slow"):
             assert len(endpoint.asked) <= 3, "I16: an endpoint that fails is asked on and on"

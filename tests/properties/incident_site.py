@@ -154,9 +154,24 @@ def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str =
             found[key] = more or (ids[0] if ids else "")
     if name == "judge":
         found |= {"because": "I know it", "verdict": more or verdict}
-    if name == "questions":
-        found["questions"] = ["Shall I reboot n1?"] if not more else [more]
+    if name == "read":
+        ids = schema["properties"]["causes"]["items"]["properties"]["cause"].get("enum", [])
+        found |= {"causes": [{"cause": more or one, "p": 1.0} for one in ids[-1:]], "signatures": [], "times": []}
+    if name == "explore":
+        found |= {"ideas": [_idea(schema, more)], "questions": ["Shall I reboot n1?"] if not more else [more]}
+    if name == "critique":
+        says = "contradicted" if verdict == "confirmed" else "holds"
+        found["objections"] = [{"claim": 0, "verdict": more or says, "because": "I know it", "cites": [0]}]
     return found
+
+
+def _idea(schema: Mapping[str, Any], more: str) -> dict[str, Any]:
+    """One idea that wants to look at everything, and orders what nobody should do."""
+    of = schema["properties"]["ideas"]["items"]["properties"]
+    said = dict.fromkeys(("title", "cause", "confirms", "refutes"), "run `reboot` on <!channel> https://evil.example")
+    lists = {name: list(of[name]["items"].get("enum", [])) + ([more] if more else []) for name in ("hosts", "looks")}
+    branch = (of["branch"].get("enum") or [""])[0]
+    return {**said, **lists, "branch": branch, "cites": [0], "quotes": [], "suggestions": ["sudo reboot"], "standing": "supported"}
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from graph.engine.reference import Lens
-from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Spent
+from graph.model.reasoner import Choices, Declined, Ideas, IntentGuess, Judgement, Known, Material, Objection, Reading, Spent
 from graph.ports import Ports, Progress
-from graph.state import Brief, Hypothesis, Item, ItemKind
+from graph.state import Hypothesis, Item, ItemKind
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.labels import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
@@ -240,32 +240,43 @@ GARBAGE = Declined("garbage")
 class FakeModel:
     """Says what it is told to; anything not told is declined. Keeps the calls."""
 
-    guess: BriefGuess | Declined = GARBAGE
-    ranking: Ranking | Declined = GARBAGE
+    guess: Reading | Declined = GARBAGE
+    """What it reads before anything was looked at."""
+    found: Reading | Declined = GARBAGE
+    """What it reads once something was."""
     judgement: Judgement | Declined = GARBAGE
-    asks: tuple[str, ...] | Declined = GARBAGE
+    thinks: Ideas | Declined = GARBAGE
+    later: Ideas | Declined | None = None
+    """What it thinks when it is asked again; the same where nothing is told."""
+    objects: tuple[Objection, ...] | Declined = GARBAGE
     wants: IntentGuess | Declined = GARBAGE
     calls: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """The digests of what was seen, as they came."""
+    earlier: Sequence[str] = ()
+    claims: tuple[str, ...] = ()
+    """Ideas and claims that it was shown last."""
 
-    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
-        self.calls.append("brief")
-        return self.guess
-
-    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
-        self.calls.append("rank")
-        self.shown.append(facts_digest)
-        return self.ranking
+    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+        self.calls.append("read")
+        self.shown.append(material.findings)
+        return self.found if material.findings else self.guess
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
         self.calls.append("judge")
         return self.judgement
 
-    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
-        self.calls.append("questions")
-        self.shown.append(facts_digest)
-        return self.asks
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+        self.calls.append("explore")
+        self.shown.append("\n".join(findings))
+        self.earlier = known.earlier
+        again = self.later is not None and self.calls.count("explore") > 1
+        return self.later if again and self.later is not None else self.thinks
+
+    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+        self.calls.append("critique")
+        self.claims = tuple(claims)
+        return self.objects[: len(claims)] if isinstance(self.objects, tuple) else self.objects
 
     async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
         self.calls.append("intent")

@@ -7,7 +7,7 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, held, kept, more, question, rows
+from bot.cards.incidents import feedback, held, ideas, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.lessons import noted, recalled
 from bot.cards.text import Line, Part, answer_line, bold, code, italic
@@ -82,6 +82,7 @@ def render(
             *noted.render(report),
             *_files(report),
             *_logs(report, own),
+            *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
             *_do_this(report, own, titles),
             _small_print(incident, report, stats),
@@ -181,6 +182,7 @@ def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[
         *(_by_name(own, titles) if len(own) > 1 else []),
         *_not_looked(report),
         *(rows.rivals(report.ruled_out, titles) if len(own) == 1 else []),
+        *((bold("A second reading doubts it:"), f" {doubt}") for doubt in report.doubts),
         *([(f"{NOT_KEPT} ({report.unkept}).",)] if report.unkept else []),
         *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
         *((bold("By hand:"), f" {row}") for row in tasks[:BY_HAND]),

@@ -132,7 +132,15 @@ def open_worker(labeller: Labeller, settings: Settings, asked: "AskedModel | Non
         raise Refusal("--model: no model is set; name one with RACKMEDIC_MODEL_URL or RACKMEDIC_MODEL_API_KEY, or --replay a recording", 2)
     budget = Budget(calls=sys.maxsize, tokens=sys.maxsize, usd=asked.most_usd if asked.live else float("inf"))
     try:
-        model = open_model(url, key, settings.model_name, seconds=settings.model_seconds, budget=budget, recording=asked.recording)
+        model = open_model(
+            url,
+            key,
+            settings.model_name,
+            seconds=settings.model_seconds,
+            budget=budget,
+            recording=asked.recording,
+            context=settings.model_context,
+        )
     except NoRecording as why:
         raise Refusal(str(why), 2) from why
     assert model is not None

@@ -26,7 +26,7 @@ class Script:
     """What happens to the next requests, first to last; then the rules answer again."""
 
     next: deque[Mapping[str, Any]] = field(default_factory=deque)
-    """`{"fault": NAME}`, `{"answer": {…}}` or `{"text": "…"}`; a fault may carry `retry_after`."""
+    """`{"fault": NAME}`, `{"answer": {…}}`, `{"text": "…"}` or `{"status": 400, "error": {…}}`; a fault may carry `retry_after`."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     """The request bodies seen."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,27 +45,55 @@ def data(prompt: str, title: str) -> str:
     return found.group(2) if found else ""
 
 
-def brief(prompt: str) -> dict[str, Any]:
+def read(prompt: str) -> dict[str, Any]:
     report = data(prompt, "Report")
     errors = [line.strip() for line in report.splitlines() if re.search(r"error|xid|fail|timeout", line, re.IGNORECASE)]
     job = re.search(r"\bjob (\w+)", report)
     symptoms = [one for one in offered(prompt, "Symptoms") if one.replace("_", " ") in report.lower()]
     hosts = [host for host in offered(prompt, "Hosts") if host in report]
-    return {"symptoms": symptoms, "hosts": hosts, "job": job.group(1) if job else "", "signatures": errors[:5]}
-
-
-def rank(prompt: str) -> dict[str, Any]:
-    words = set(re.findall(r"[a-z]{3,}", (data(prompt, "Report") + data(prompt, "Findings")).lower()))
-    causes = offered(prompt, "Causes")
-    return {"labels": sorted(causes, key=lambda label: -len(words & set(re.findall(r"[a-z]{3,}", label.lower()))))[:5]}
+    words = set(re.findall(r"[a-z]{3,}", (report + data(prompt, "Findings")).lower()))
+    causes = [line.partition("  ")[0] for line in offered(prompt, "Causes")]
+    likely = sorted(causes, key=lambda label: -len(words & set(re.findall(r"[a-z]{3,}", label.lower()))))[:3]
+    return {
+        "symptoms": symptoms,
+        "hosts": hosts,
+        "job": job.group(1) if job else "",
+        "times": [],
+        "signatures": errors[:5],
+        "category": likely[0].partition(".")[0] if likely else "OTHER",
+        "causes": [{"cause": label, "p": round(0.5 / at, 2)} for at, label in enumerate(likely, 1)],
+        "outside": "",
+    }
 
 
 def judge(prompt: str) -> dict[str, Any]:
     return {"verdict": "inconclusive", "because": "The findings do not decide it.", "cites": []}
 
 
-def questions(prompt: str) -> dict[str, Any]:
-    return {"questions": ["What changed since it last worked?", "Do other jobs on the same machines run well?"]}
+def explore(prompt: str) -> dict[str, Any]:
+    [first, *_] = [line for line in data(prompt, "Report").splitlines() if line.strip()] or [""]
+    findings = re.findall(r"^\d+: ", data(prompt, "Findings"), re.MULTILINE)
+    branches = [line.partition("  ")[0] for line in offered(prompt, "Branches")]
+    idea = {
+        "title": "Something that no rule of mine names",
+        "cause": "It would make what was reported, and I know no more of it.",
+        "branch": branches[0] if branches else "",
+        "cites": [0] if findings else [],
+        "quotes": [first[:60].strip()] if first else [],
+        "confirms": "The same again where nothing else is wrong.",
+        "refutes": "The same job runs well here.",
+        "hosts": [],
+        "looks": [],
+        "suggestions": ["Compare with a job that runs well."],
+        "standing": "open",
+    }
+    asked = ["What changed since it last worked?", "Do other jobs on the same machines run well?"]
+    return {"ideas": [idea] if first or findings else [], "questions": asked}
+
+
+def critique(prompt: str) -> dict[str, Any]:
+    claims = re.findall(r"^(\d+): ", data(prompt, "Claims"), re.MULTILINE)
+    return {"objections": [{"claim": int(at), "verdict": "holds", "because": "Nothing speaks against it.", "cites": []} for at in claims]}
 
 
 def intent(prompt: str) -> dict[str, Any]:
@@ -86,10 +114,10 @@ def label(prompt: str) -> dict[str, Any]:
 
 
 RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
-    "brief": brief,
-    "rank": rank,
+    "read": read,
     "judge": judge,
-    "questions": questions,
+    "explore": explore,
+    "critique": critique,
     "intent": intent,
     "label": label,
 }
@@ -162,6 +190,8 @@ class SandboxModel:
         paid = prompt + json.dumps(body.get("response_format") or "")  # the shape of an answer is charged for like the rest
         if "fault" in step:
             return await self._faulty(request, step, paid)
+        if "status" in step:
+            return web.json_response({"error": step["error"]}, status=step["status"])
         if "text" in step:
             return web.json_response(completion(step["text"], paid))
         return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
@@ -212,7 +242,9 @@ class SandboxModel:
             case "refusal":
                 return web.json_response(completion("", prompt, message={"content": None, "refusal": "I cannot help with that."}))
             case "no_usage":
-                return web.json_response({k: v for k, v in completion('{"questions": ["Why?"]}', prompt).items() if k != "usage"})
+                return web.json_response(
+                    {k: v for k, v in completion('{"ideas": [], "questions": ["Why?"]}', prompt).items() if k != "usage"}
+                )
             case _:
                 return web.json_response(completion("", prompt))
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-QUESTIONS = ("brief", "rank", "judge", "questions", "intent", "label")
+QUESTIONS = ("read", "judge", "explore", "critique", "intent", "label")
 
 
 class BadPrompt(Exception):
@@ -29,6 +29,8 @@ class ModelQuestion:
 
     system: str
     user: str
+    sample: int = 0
+    """Which of several answers to the same question: the first is the likeliest one, the others are drawn."""
 
     @property
     def size(self) -> int:

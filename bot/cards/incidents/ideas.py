@@ -1,0 +1,39 @@
+"""Causes beyond the taxonomy, as a model thought of them: marked as its words, with what they rest on and what would tell. For our own people. Pure."""
+
+from collections.abc import Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line, bold, italic
+from graph.state import Conjecture
+
+SIGNS = {"open": "◌", "supported": "◐", "refuted": "✗"}
+"""Signs that differ in shape: nothing speaks for or against it yet, findings fit, a finding contradicts it."""
+RESTS = 2
+"""Lines that an idea rests on which are shown."""
+BY_A_MODEL = "A model wrote this; I did not run it."
+
+
+def render(ideas: Sequence[Conjecture]) -> list[Block]:
+    """A section an idea, those that still stand first; nothing where there is none."""
+    if not ideas:
+        return []
+    ordered = sorted(ideas, key=lambda idea: idea.standing == "refuted")
+    head = blocks.section((bold("None of the causes I know is proven. It may be something else:"),), (italic(BY_A_MODEL),))
+    return [head, *(blocks.section(*_lines(idea)) for idea in ordered)]
+
+
+def _lines(idea: Conjecture) -> list[Line]:
+    title: Line = (f"{SIGNS[idea.standing]} ", bold(idea.title), f" · {idea.standing}")
+    if idea.standing == "refuted":
+        return [title, (f"Against it: {idea.doubt}",)] if idea.doubt else [title]
+    return [
+        title,
+        (idea.cause,),
+        *((italic("rests on: "), line) for line in idea.rests[:RESTS]),
+        *([(italic("would prove it: "), idea.confirms)] if idea.confirms else []),
+        *([(italic("would refute it: "), idea.refutes)] if idea.refutes else []),
+        *([(italic("I looked for it at: "), "; ".join(idea.looks))] if idea.looks else []),
+        *([(italic("against it: "), idea.doubt)] if idea.doubt else []),
+        *((f"• {words}",) for words in idea.suggestions),
+    ]

@@ -1,0 +1,138 @@
+"""The shapes that an answer may have: as JSON schemas for the endpoint, and as strict rows into which it is read. Pure.
+
+Rule it keeps: an answer is taken whole or refused; what a model writes for people is one short line that can ping nobody and opens nothing.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+A = TypeVar("A", bound="ModelAnswer")
+TEXT: Mapping[str, Any] = {"type": "string"}
+NUMBER: Mapping[str, Any] = {"type": "integer"}
+SHARE: Mapping[str, Any] = {"type": "number"}
+
+
+class Unheard(Exception):
+    """The answer is not of the asked shape, or names what was not offered. Says what."""
+
+
+class ModelAnswer(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LikelyCause(ModelAnswer):
+    cause: str
+    p: float = Field(ge=0, le=1)
+
+
+class ReadAnswer(ModelAnswer):
+    symptoms: list[str] = Field(max_length=20)
+    hosts: list[str]
+    job: str = Field(max_length=120)
+    times: list[str] = Field(max_length=10)
+    signatures: list[str] = Field(max_length=10)
+    category: str
+    causes: list[LikelyCause] = Field(max_length=10)
+    outside: str = Field(max_length=1_000)
+
+
+class JudgeAnswer(ModelAnswer):
+    verdict: Literal["confirmed", "rejected", "inconclusive"]
+    because: str = Field(max_length=1_000)
+    cites: list[int]
+
+
+class IdeaAnswer(ModelAnswer):
+    title: str = Field(max_length=500)
+    cause: str = Field(max_length=2_000)
+    branch: str
+    cites: list[int] = Field(max_length=60)
+    quotes: list[str] = Field(max_length=10)
+    confirms: str = Field(max_length=1_000)
+    refutes: str = Field(max_length=1_000)
+    hosts: list[str]
+    looks: list[str]
+    suggestions: list[str] = Field(max_length=10)
+    standing: Literal["open", "supported", "refuted"]
+
+
+class ExploreAnswer(ModelAnswer):
+    ideas: list[IdeaAnswer] = Field(max_length=10)
+    questions: list[str] = Field(max_length=10)
+
+
+class ObjectionAnswer(ModelAnswer):
+    claim: int
+    verdict: Literal["holds", "doubtful", "contradicted"]
+    because: str = Field(max_length=1_000)
+    cites: list[int] = Field(max_length=60)
+
+
+class CritiqueAnswer(ModelAnswer):
+    objections: list[ObjectionAnswer] = Field(max_length=20)
+
+
+class IntentAnswer(ModelAnswer):
+    intent: str
+    hosts: list[str]
+    labels: list[str]
+    check: str
+    remedy: str
+
+
+class PastAnswer(ModelAnswer):
+    kind: Literal["incident", "other"]
+    label: str
+    cause: int
+    fix: int
+    summary: str = Field(max_length=2_000)
+    branch: str = ""
+    title: str = Field("", max_length=500)
+    lasting: list[int] = Field(default_factory=list, max_length=50)
+
+
+def parse(shape: type[A], raw: str) -> A:
+    """The answer as a row. Raises Unheard."""
+    text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        return shape.model_validate_json(text)
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise Unheard(f"it is not of the asked shape ({where}: {first['msg']})") from e
+
+
+def offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
+    """Refuse an answer that names something it was not given."""
+    for one in named:
+        if one not in among:
+            raise Unheard(f"{what} {str(one)[:60]!r} was not among those offered")
+
+
+def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with these properties and no others, all of them required."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def list_of(ids: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    """A list of ids; of any text where there are none to choose from; or of such values."""
+    if isinstance(ids, Mapping):
+        return {"type": "array", "items": ids}
+    return {"type": "array", "items": one_of(ids) if ids else TEXT}
+
+
+def one_of(ids: Iterable[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(ids)}
+
+
+_SCHEME = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
+_PING = re.compile(r"[<>`]|@(?=\w)")
+
+
+def line_for_people(text: str, most: int) -> str:
+    """What a model wrote, as one line of at most so many characters: its addresses open nothing, and it pings nobody."""
+    squeezed = _PING.sub("", _SCHEME.sub(r"\1xx\3", " ".join(text.split())))
+    return squeezed if len(squeezed) <= most else squeezed[: most - 1] + "…"

@@ -1,0 +1,128 @@
+"""Beyond the taxonomy: ideas of a model rest on what was seen, get their looks, are attacked, and never become a diagnosis or a remedy."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graph.incident.exploring import ROUNDS
+from graph.model.reasoner import Declined, Idea, Ideas, Judgement, Objection, Reading
+from graph.report import Report
+from tests.graph.test_flow import LOST_ON_N2, Desk, world
+from tests.support.fakes_graph import LOST, SLOW_LINK, FakeModel, fact, item
+
+REPLAYS = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
+ODD = fact("n1", "dmesg", "kernel.xid", 167, "gpu0")
+BENT = Idea("A bent pin of the baseboard", "It makes links replay.", "INTERCONNECT.NVLINK", (0,), suggestions=("Look at the board.",))
+HEAT = Idea("Heat of the rack", "It makes everything slow.", quotes=("n1 is odd",))
+
+
+def thinking(*ideas: Idea, **more: Any) -> FakeModel:
+    return FakeModel(thinks=Ideas(ideas, ("What changed?",)), **more)
+
+
+@dataclass
+class Talk:
+    """One incident in which people answer again and again."""
+
+    desk: Desk
+    said: int = field(default=0)
+
+    async def say(self, text: str) -> Report:
+        self.said += 1
+        given = item(text, "reply" if self.said > 1 else "mention")
+        return await self.desk.turn(given.model_copy(update={"id": f"said-{self.said}"}))
+
+
+async def test_where_no_cause_is_proven_ideas_are_shown_with_what_they_rest_on() -> None:
+    model = thinking(BENT, HEAT, objects=(Objection("holds"), Objection("doubtful", "The room is cool.", (0,))))
+    report = await Desk(world(ODD, model=model)).turn(item("n1 is odd"))
+    assert report.outcome == "abstained"
+    bent, heat = report.ideas
+    assert (bent.title, bent.rests, bent.standing) == (BENT.title, (model.shown[-1].split("\n")[0][:160],), "open")
+    assert (heat.rests, heat.doubt) == (("n1 is odd",), "The room is cool.")
+    assert report.questions == ("What changed?",)
+    assert (report.root_causes, report.actions, report.by_hand) == ((), (), ())
+
+
+async def test_what_a_finding_contradicts_is_refuted() -> None:
+    model = thinking(BENT, objects=(Objection("contradicted", "No link replays.", (0,)),))
+    report = await Desk(world(ODD, model=model)).turn(item("n1 is odd"))
+    assert [(idea.standing, idea.doubt) for idea in report.ideas] == [("refuted", "No link replays.")]
+
+
+async def test_looks_that_disturb_nobody_are_taken_at_once_and_what_comes_back_is_weighed() -> None:
+    wants = replace(BENT, hosts=("n4",), looks=("nvlink", "nccl1"))
+    model = thinking(wants, later=Ideas((replace(BENT, standing="supported"),)), objects=(Objection("holds"),))
+    desk = Desk(world(ODD, model=model, hosts="n[1-80]"))
+    report = await desk.turn(item("n1 is odd"))
+    assert [ask.check for ask in desk.world.fleet.asked if ask.host == "n4"] == ["nvlink"], "nobody had looked there"
+    assert list(model.earlier) == [f"{BENT.title} (open): {BENT.cause}"]
+    assert [(idea.standing, idea.looks) for idea in report.ideas] == [("supported", ("nvlink on n4",))]
+
+
+async def test_an_idea_never_becomes_a_diagnosis_however_sure_the_model_is() -> None:
+    model = thinking(
+        replace(BENT, standing="supported"),
+        found=Reading(causes=((SLOW_LINK, 1.0),)),
+        judgement=Judgement("confirmed", "surely", (0,)),
+        objects=(Objection("holds"),),
+    )
+    desk = Desk(world(REPLAYS, model=model))
+    report = await desk.turn(item("n2 is slow"))
+    assert (report.root_causes, report.outcome) == ((), "abstained")
+    assert (await desk.state()).get("ladders", []) == []
+
+
+async def test_a_model_that_knows_the_cause_but_for_a_blind_look_is_asked_for_no_others() -> None:
+    model = thinking(BENT, found=Reading(causes=((LOST, 0.9),)))
+    desk = Desk(world(model=model))
+    desk.world.fleet.dark = {"n2": "no answer within 20 s"}
+    report = await desk.turn(item("job hangs on n2"))
+    assert (report.outcome, report.ideas) == ("abstained", ())
+    assert "explore" not in model.calls
+    assert report.questions, "people are asked all the same"
+
+
+async def test_answers_make_ideas_anew_three_times_and_then_people_go_on() -> None:
+    model = thinking(BENT, objects=(Objection("holds"),))
+    talk = Talk(Desk(world(ODD, model=model)))
+    outcomes = [(await talk.say(f"n1 is odd, and odder by {n}")).outcome for n in range(ROUNDS)]
+    assert outcomes == ["abstained"] * ROUNDS
+    assert model.calls.count("explore") == ROUNDS
+    last = await talk.say("still odd")
+    state = await talk.desk.state()
+    assert model.calls.count("explore") == ROUNDS
+    assert (state["lifecycle"], last.next_step) == ("handed_off", "Take the ticket.")
+    assert f"{BENT.title} (open): {BENT.cause}" in state["ticket"]["summary"]
+
+
+async def test_without_a_model_or_with_one_that_fails_the_rules_ask_as_before() -> None:
+    for model in (None, FakeModel(thinks=Declined("over budget"))):
+        report = await Desk(world(ODD, model=model)).turn(item("n1 is odd"))
+        assert (report.outcome, report.ideas) == ("abstained", ())
+        assert report.questions
+
+
+async def test_a_cause_that_facts_prove_ends_the_thinking() -> None:
+    model = thinking(BENT, objects=(Objection("holds"),))
+    talk = Talk(Desk(world(ODD, model=model)))
+    assert (await talk.say("n1 is odd")).ideas
+    talk.desk.world.fleet.facts = [*talk.desk.world.fleet.facts, LOST_ON_N2]
+    report = await talk.desk.turn(item("look again", "recheck"))
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert report.ideas == ()
+
+
+async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
+    model = FakeModel(objects=(Objection("contradicted", "No.", (0,)),))
+    report = await Desk(world(LOST_ON_N2, model=model)).turn(item("a GPU has fallen off on n2"))
+    assert report.outcome == "diagnosed"
+    assert "critique" not in model.calls
+
+
+async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
+    """Something else is likely on the same machine, so a second reading attacks; what a fact proves by far it cannot undo."""
+    model = FakeModel(guess=Reading(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),))
+    report = await Desk(world(LOST_ON_N2, REPLAYS, model=model)).turn(item("trouble"))
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert model.claims == ("Lost (n2/gpu3)",)
+    assert report.doubts == ("Lost: Its links replayed before.",)

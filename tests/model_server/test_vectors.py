@@ -1,0 +1,18 @@
+"""Vectors of a real server: past incidents are found with them as with any other."""
+
+from graph.model.embeddings import Embeddings
+from kb.history.incidents import PastIncident
+from kb.history.index import History
+from tests.support.model_server import LONG, MODEL, RealModel
+
+pytest_plugins = ("tests.support.fixtures_model_server",)
+
+PUMP = PastIncident("pump", "cooling pump of rack r7 stopped", "cooling pump", "OTHER.INFRA.Rack_Cooling", "it broke", "mended")
+LINK = PastIncident("link", "adapter link went down", "adapter link", "INTERCONNECT.IB.Port_Down", "it broke", "mended")
+
+
+async def test_a_history_is_searched_by_the_vectors_of_a_real_server(real_vectors: RealModel) -> None:
+    history = History([PUMP, LINK], embedder=Embeddings(real_vectors.url, "", MODEL, seconds=LONG))
+    found = await history.similar("the cooling pump stopped", 2)
+    assert (found[0].incident.id, history.trouble, history._dense) == ("pump", "", 576)
+    await history.close()

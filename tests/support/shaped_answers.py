@@ -1,0 +1,58 @@
+"""Shapes of answers that keep a weak model short, or never let it end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graph.model.endpoint import Answering, Reply, Trouble
+from graph.model.prompts import ModelQuestion
+
+Schema = Mapping[str, Any]
+
+
+@dataclass
+class Shaped:
+    """An endpoint that is asked for answers of a narrower or wider shape than the question wants. Keeps what it answered."""
+
+    inner: Answering
+    shape: Callable[[Schema], Schema]
+    answers: list[tuple[Schema, Reply | Trouble]] = field(default_factory=list)
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    async def ask(self, asked: ModelQuestion, name: str, schema: Schema) -> Reply | Trouble:
+        shape = self.shape(schema)
+        answer = await self.inner.ask(asked, name, shape)
+        self.answers.append((shape, answer))
+        return answer
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def terse(schema: Schema) -> dict[str, Any]:
+    """The shape with lists of one, texts of a few letters and few numbers: a weak model comes to an end of those, and every such answer is one of
+    the shape that was asked for."""
+    return _each(schema, {"maxItems": 1})
+
+
+def endless(schema: Schema) -> dict[str, Any]:
+    """The shape with lists so long that no answer of it is whole."""
+    return _each(schema, {"minItems": 2_000})
+
+
+def _each(schema: Schema, lists: Schema) -> dict[str, Any]:
+    match schema:
+        case {"enum": _}:
+            return dict(schema)
+        case {"type": "object", "properties": parts}:
+            return {**schema, "properties": {name: _each(part, lists) for name, part in parts.items()}}
+        case {"type": "array", "items": item}:
+            return {**schema, "items": _each(item, lists), **lists}
+        case {"type": "integer"}:
+            return {"enum": [0, 1]}
+        case {"type": "number"}:
+            return {"enum": [0.2, 0.9]}
+    return {**schema, "maxLength": 24}
