@@ -11,13 +11,14 @@ from datetime import datetime
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import understand
 from kb.history.likeness import Nearest
+from kb.history.words import telling
 from kb.taxonomy.labels import Taxonomy
 from tools.checks.row import Check
 from tools.fact import Fact
 
 QUOTED = 0.5
 """What a clue in a quoted line counts, against the same clue seen on a host: people quote the line they believe in."""
-MOST_QUOTED = 4.0
+MOST_QUOTED = 2.5
 """Most that quoted lines move one label, in log-odds."""
 
 TEMPER = 0.6
@@ -26,7 +27,7 @@ TEMPER = 0.6
 
 def classify(text: str, taxonomy: Taxonomy, nearest: Nearest, checks: Mapping[str, Check], now: datetime) -> list[tuple[str, float]]:
     """Every label with its probability, best first; the probabilities sum to one."""
-    said = understand(text, (), now)
+    said = understand(telling(text), (), now)
     symptoms = [symptom for symptom in said.symptoms if symptom != "vague"]
     words = nearest.rank(f"{text}\n{' '.join(said.signatures)}", symptoms, most=len(taxonomy.leaves))
     floor = min((p for _, p in words), default=1.0) / 2

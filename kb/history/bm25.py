@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kb.history.words import tokens
 
-SATURATION, LENGTH = 1.2, 0.6
+SATURATION, LENGTH = 2.0, 0.6
 """k1 and b: how fast a repeated term stops counting, and how much long texts are held back."""
 
 

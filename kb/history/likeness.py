@@ -1,26 +1,26 @@
-"""Which label a text sounds like, without looking at anything: leaf words, descriptions and past incidents by BM25. Pure and fast.
+"""Which label a text sounds like, without looking at anything: the words of each leaf and of its past incidents, by BM25. Pure and fast.
 
 Words are a hint and never evidence: what comes out orders hypotheses and confirms none.
 """
 
 import math
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from kb.history.bm25 import Corpus
+from kb.history.bm25 import Corpus, term_weights
 from kb.history.incidents import PastIncident
-from kb.history.words import joined
+from kb.history.words import joined, telling, tokens
 from kb.taxonomy.labels import Leaf, Taxonomy
 
 SHARPNESS = 0.3
 """How fast probability falls with a worse score."""
-PHRASE, SYMPTOM = 2.5, 1.5
-"""What a whole phrase of a leaf, and a symptom class of the ticket, add to a score."""
+PHRASES, HALF_OF_THEM, SYMPTOM = 11.0, 1.5, 1.5
+"""What all whole phrases of a leaf together may add to a score, how many add half of that, and what a symptom class of the ticket adds."""
 SHORT = 6
 """Letters up to which a phrase counts as a whole word alone."""
-MOST_LIKE_PAST = 0.6
-"""Weight of the most similar past incident of a label, relative to the label's own text."""
+_DENIED = re.compile(r"\b(?:no|not|never|nor|without)\s+(?:any\s+)?$")
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,27 @@ class Nearest:
 
     leaves: tuple[Leaf, ...]
     labels: Corpus
-    past: Corpus
-    label_of: dict[str, str]
-    left_out: frozenset[str] = frozenset()
-    """Past incidents that are not asked."""
+    """By label: its own text, and what was told of its past incidents."""
+    told: Mapping[str, Mapping[str, str]]
+    """Label → past incident → its text."""
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, past: Iterable[PastIncident] = ()) -> "Nearest":
-        known = [incident for incident in past if incident.label in taxonomy.leaves]
-        return cls(
-            tuple(taxonomy.leaves.values()),
-            _corpus(tuple((label, _text(leaf)) for label, leaf in taxonomy.leaves.items())),
-            _corpus(tuple((incident.id, incident.text) for incident in known)),
-            {incident.id: incident.label for incident in known},
-        )
+        told: dict[str, dict[str, str]] = {label: {} for label in taxonomy.leaves}
+        for incident in past:
+            if incident.label in told:
+                told[incident.label][incident.id] = incident.text
+        leaves = tuple(taxonomy.leaves.values())
+        return cls(leaves, _corpus(tuple((leaf.label, _text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
 
     def without(self, past: Collection[str]) -> "Nearest":
         """The same, ignorant of these past incidents; how rare a word is stays as it was."""
-        return replace(self, left_out=frozenset(past))
+        told, documents = dict(self.told), dict(self.labels.documents)
+        for leaf in self.leaves:
+            if told[leaf.label].keys() & set(past):
+                told[leaf.label] = {name: text for name, text in told[leaf.label].items() if name not in past}
+                documents[leaf.label] = term_weights(tokens(_text(leaf, told[leaf.label].values())), self.labels.average)
+        return replace(self, told=told, labels=replace(self.labels, documents=documents))
 
     def rank(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
         """Labels and their probabilities among all labels, best first. Nothing in common with any label gives an empty list."""
@@ -60,28 +63,24 @@ class Nearest:
         return [(label, mass[label] / total) for label in ranked[:most]]
 
     def _scores(self, text: str, symptoms: Collection[str]) -> dict[str, float]:
+        text = telling(text)
         scores = self.labels.scores(text)
-        for incident, score in self.past.scores(text).items():
-            if incident in self.left_out:
-                continue
-            label = self.label_of[incident]
-            scores[label] = max(scores.get(label, 0.0), scores.get(label, 0.0) * 0.5 + MOST_LIKE_PAST * score)
         lower = text.lower()
         for leaf in self.leaves:
-            extra = PHRASE * min(3, sum(_says(lower, word) for word in leaf.words)) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
+            said = sum(_says(lower, word) for word in leaf.words)
+            extra = PHRASES * said / (said + HALF_OF_THEM) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
         return scores
 
 
 def _says(text: str, word: str) -> bool:
-    """Whether a phrase stands there, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
-    if len(word) > SHORT:
-        return word in text
+    """Whether a phrase stands there and is not denied, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
-        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+        whole = len(word) > SHORT or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum())
+        if whole and not _DENIED.search(text[max(0, at - 16) : at]):
             return True
         at = text.find(word, end)
     return False
@@ -93,7 +92,7 @@ def _corpus(texts: tuple[tuple[str, str], ...]) -> Corpus:
     return Corpus.of(dict(texts))
 
 
-def _text(leaf: Leaf) -> str:
+def _text(leaf: Leaf, told: Iterable[str] = ()) -> str:
     name = leaf.label.replace(".", " ").replace("_", " ")
     says = (clue.says for clue in leaf.evidence if clue.weight > 0)
-    return joined((name, leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words))
+    return joined((name, leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words, *told))

@@ -1,10 +1,17 @@
-"""Text to search terms: lower case, no filler, light endings cut, numbers kept with the word before them (`xid 79` → `xid79`)."""
+"""Text to search terms: lower case, no filler, light endings cut, numbers kept with the word before them (`xid 79` → `xid79`).
+
+Different words of one meaning become one term, so that a report that says `card` or `hung` finds what says `GPU` or `hang`.
+"""
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _WORD = re.compile(r"[a-z0-9_]+")
+_MOST_READ = 20_000
+"""Characters of a text that are worth reading for words."""
+LEAST_TELLING = 2
+"""Words that must be left of a text."""
 _NO_TERMS = """
 a also an and any anyone are as at be but by can could did do does for from had has have he hello help hi i if in into is it its just me my
 of on or our please she should so some than that the their them then there these they this to up us was we were what when which while who
@@ -14,10 +21,99 @@ _FILLER = frozenset(_NO_TERMS.split())
 _ENDINGS = (("ies", "y", 5), ("sses", "ss", 6), ("ing", "", 6), ("ed", "", 5), ("s", "", 4))
 """Ending, what takes its place, and how long a word must be."""
 
+_COMPOUNDS: Mapping[str, str] = {
+    "allreduce": r"all[ _-]?reduce\w*",
+    "allgather": r"all[ _-]?gather\w*",
+    "alltoall": r"all[ _-]?to[ _-]?all\w*",
+    "reducescatter": r"reduce[ _-]?scatter\w*",
+    "timeout": r"\btim(?:e|ed|es|ing)[ _-]?outs?\b",
+    "p2p": r"\bp2p\w*|peer[ -]to[ -]peer|peer (?:access|cop(?:y|ies)|memory)",
+    "oom": r"\booms?\b|out[ -]of[ -]memory|outofmemory\w*",
+    "shm": r"\bshm\w*|/dev/shm|shared[ -]memory",
+    "nic": r"network (?:adapter|card|interface)s?",
+    "fabricmanager": r"fabric[ -]?manager\w*",
+    "gpudirect": r"\bgdr(?:dma)?\b|gpu[ -]?direct(?:[ -]?rdma)?",
+    "nvlink": r"nv[ -]?link\w*",
+    "nvswitch": r"nv[ -]?switch\w*",
+    "infiniband": r"infini ?band",
+    "dataloader": r"data[ -]?load(?:er|ers|ing)\b",
+    "checkpoint": r"check[ -]?points?\b",
+    "filesystem": r"file[ -]?systems?",
+    "segfault": r"seg(?:mentation)?[ -]?fault\w*",
+    "deviceside": r"device[ -]?side",
+    "hang": r"dead[ -]?lock\w*|stands? still|stood still|never returns?|blocks? for ?ever",
+}
+"""What is written in several ways, or in several words, as one word."""
+_COMPOUND = re.compile("|".join(f"(?P<{term}>{pattern})" for term, pattern in _COMPOUNDS.items()))
+_SAME_AS = {
+    "bandwidth": "algbw busbw throughput",
+    "crash": "abort crashe die died",
+    "gpu": "accelerator card",
+    "hang": "freez freeze froze frozen hung stall stuck",
+    "heat": "hot overheat temperature thermal",
+    "infiniband": "ib",
+    "library": "lib",
+    "mismatch": "differ different disagree",
+    "miss": "absent disappear gone lack vanish",
+    "nic": "adapter hca",
+    "node": "box host machine",
+    "restart": "reboot",
+    "slow": "degrad degrade slower slowly sluggish",
+}
+_SAME = {word: term for term, words in _SAME_AS.items() for word in words.split()}
+"""Words as they are after their endings are cut, and the one that stands for them."""
+
+_ALWAYS_PRINTED = (
+    r"for debugging\W+consider passing \w+=1",
+    r"compile with \W?torch_use_cuda_dsa[^\n.]{0,300}",
+    r"cuda kernel errors might\b[^\n]{0,300}",
+    r"\(?run with nccl_debug=\w+[^\n)]{0,300}\)?",
+    r"if reserved memory is\b[^\n]{0,300}",
+    r"see documentation for memory\b[^\n]{0,300}",
+    r"some nccl operations have\b[^\n]{0,300}",
+    r"to avoid data inconsistency\b[^\n]{0,300}",
+    r"make sure that the\W+latest nvidia driver\b[^\n.]{0,300}",
+    r"this usually reflects invalid\b[^\n.]{0,300}",
+    r"system call \(e\.g\.[^\n]{0,300}?device error",
+    r"call to cuda function\W+failed",
+    r"a call failed possibly\b[^\n.]{0,300}",
+    r"it can be also\b[^\n]{0,300}",
+    r"net/plugin ?: ?(?:no plugin found|plugin load)[^\n]{0,300}",
+    r"using internal net\w* plugin\w*",
+    r"setting omp_num_threads environment\b[^\n]{0,300}",
+    r"^[ \t]{0,9}legend:[ \t]{0,9}$",
+    r"^[ \t]{0,9}(?:x|sys|node|phb|pxb|pix|nv#)[ \t]{1,9}= [^\n]{0,300}",
+    r"(?:cpu|numa) affinity(?=[ \t]{1,9}(?:numa|gpu)|[ \t]{0,9}$)|gpu numa id",
+    r"^[^\n]{0,300}\bpersistence-m\b[^\n]{0,300}$",
+    r"^[^\n]{0,300}\bfan[ \t]{1,9}temp[ \t]{1,9}perf\b[^\n]{0,300}$",
+    r"\bmig m\.",
+    r"no running processes found",
+    r"check dcgm and system\b[^\n]{0,300}?rerun diagnostics",
+)
+"""What tools print whatever the cause is: advice, the heads of tables, and what stands in the log of every healthy start."""
+_ALWAYS = re.compile("|".join(_ALWAYS_PRINTED), re.IGNORECASE | re.MULTILINE)
+_CLAUSE = re.compile(r"[^\n,;]+")
+_WELL = re.compile(
+    r"(?::[ \t]{1,9}(?:No|NO|N/A|OK|Not Active|None)|\bP(?:ass|ASS)(?:ed|ED)?(?: \([^)]{0,60}\))?|"
+    r"(?i:\b(?:errors?|ecc|retired|remapped|pending|uncorr\w{0,20}|corr\w{0,20}|crc|replays?)\b[^.]{0,30}[:= ][ \t]?0))[ \t.]{0,9}$"
+)
+"""How a clause ends that a tool names only to say that it is well: `Remapping Failure Occurred : No`, `Inforom Pass`, `ECC errors: 0`."""
+_NONE_OF = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|thermal|mce|link)\b[^\n.,;]{0,15}", re.IGNORECASE)
+
+
+def telling(text: str) -> str:
+    """A text without what says nothing about its cause; where nothing else is in it, all of it."""
+    told = _NONE_OF.sub(" ", _CLAUSE.sub(_unless_well, _ALWAYS.sub(" ", text[:_MOST_READ]))) + text[_MOST_READ:]
+    return told if len(told.split()) > LEAST_TELLING else text
+
+
+def _unless_well(clause: re.Match[str]) -> str:
+    return " " if _WELL.search(clause[0][-120:]) else clause[0]
+
 
 def tokens(text: str) -> list[str]:
-    """The terms of a text in order, repeats included. At most some thousand characters are worth reading."""
-    words = _WORD.findall(text[:20_000].lower())
+    """The terms of a text in order, repeats included."""
+    words = _WORD.findall(_COMPOUND.sub(_in_one, text[:_MOST_READ].lower()))
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         if word in _FILLER or (word.isdigit() and len(word) > 6):
@@ -39,8 +135,13 @@ def joined(parts: Iterable[str]) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _in_one(found: re.Match[str]) -> str:
+    return f" {found.lastgroup} "
+
+
 def _stem(word: str) -> str:
     for ending, put, least in _ENDINGS:
         if len(word) >= least and word.endswith(ending) and not word.endswith("ss") and not word.endswith("us"):
-            return word[: -len(ending)] + put
-    return word
+            word = word[: -len(ending)] + put
+            break
+    return _SAME.get(word, word)

@@ -9,7 +9,7 @@ from kb.history.bm25 import Corpus
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.index import History
 from kb.history.likeness import Nearest
-from kb.history.words import index, tokens
+from kb.history.words import index, telling, tokens
 from kb.taxonomy.labels import CATEGORIES
 from kb.taxonomy.reader import load_taxonomy
 
@@ -55,6 +55,29 @@ def test_numbers_stay_with_their_word_and_filler_goes() -> None:
     assert tokens("Please help, the GPU shows Xid 79 errors!") == ["gpu", "show", "xid", "79", "xid79", "error"]
     assert tokens("nvidia_peermem failed") == tokens("nvidia_peermem failing")
     assert tokens("") == []
+
+
+def test_words_of_one_meaning_are_one_term() -> None:
+    assert tokens("the host hung in All-Reduce") == tokens("node hangs in allreduce") == ["node", "hang", "allreduce"]
+    assert tokens("cards timed out over IB") == ["gpu", "timeout", "over", "infiniband"]
+    assert tokens("CUDA OutOfMemoryError") == tokens("CUDA out of memory")
+
+
+def test_what_tools_always_print_and_what_they_call_well_says_nothing() -> None:
+    quoted = "Pending : No\nRemapping Failure Occurred : No\nECC errors: 0, Inforom Pass, Memory Fail\nno Xid, it hangs"
+    assert telling(quoted).split() == [",", ",", "Memory", "Fail", ",", "it", "hangs"]
+    assert "BLOCKING" not in telling("RuntimeError in the kernel. For debugging consider passing CUDA_LAUNCH_BLOCKING=1.")
+    assert telling("Pending : No") == "Pending : No"
+
+
+def test_a_denied_phrase_and_a_past_incident_that_is_left_out_do_not_count() -> None:
+    plain, denied = (
+        dict(Nearest.of(TAXONOMY).rank(text, most=200)) for text in ("we saw thermal slowdown", "we never saw it, no thermal slowdown")
+    )
+    assert denied.get("GPU.THERMAL.HW_Thermal_Slowdown", 0.0) < plain["GPU.THERMAL.HW_Thermal_Slowdown"]
+    taught = Nearest.of(TAXONOMY, [lesson("L1", "flux capacitor whistles")])
+    assert taught.rank("flux capacitor whistles")[0][0] == "GPU.BUS.Fallen_Off_Bus"
+    assert taught.without({"L1"}).rank("flux capacitor whistles") == []
 
 
 def test_a_term_has_the_same_number_everywhere() -> None:
