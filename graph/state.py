@@ -154,8 +154,7 @@ class Hypothesis(Stored):
 
 
 class Conjecture(Stored):
-    """A cause that no label names, as a model thinks of it: what it rests on (lines that were shown to it, quotes of the report), what would tell, and how
-    it stands. Its words are a model's: they are shown to our own people as such, and decide nothing."""
+    """A cause beyond the taxonomy, in a model's words. `rests`: what was shown to it; `looks`: those taken for it; `doubt`: what speaks against it."""
 
     title: str
     cause: str
@@ -164,15 +163,13 @@ class Conjecture(Stored):
     confirms: str = ""
     refutes: str = ""
     looks: tuple[str, ...] = ()
-    """What was looked at for it, folded: `check on hosts`."""
     suggestions: tuple[str, ...] = ()
     standing: Literal["open", "supported", "refuted"] = "open"
     doubt: str = ""
-    """What a second reading of the findings holds against it."""
 
 
 class Explored(Stored):
-    """How far an incident went beyond the taxonomy: rounds, each a turn, and what is thought by now."""
+    """What is thought beyond the taxonomy by now, after so many rounds, each a turn."""
 
     rounds: int = 0
     ideas: tuple[Conjecture, ...] = ()
@@ -382,7 +379,6 @@ class Incident(TypedDict, total=False):
     """Where this turn stands (`graph.incident.case.Turn`): hosts in question, what words suggest, why it was cut short."""
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
-    """Causes beyond the taxonomy that a model thought of (`Explored`); absent where it was never asked."""
     facts: str
     """Digest of the facts snapshot in the evidence store."""
     to_look: list[dict[str, str]]

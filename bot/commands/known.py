@@ -311,6 +311,19 @@ def retire(lesson: Lesson, config: Config = None) -> None:
 
 
 @kb.command()
+def cause(
+    lesson: Lesson,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Instead of standard output.")] = None,
+    config: Config = None,
+) -> None:
+    """The draft of a new cause that a lesson proposes, as a file for the site's taxonomy/: complete it, then it is one of yours."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.cause(settings, lesson, out))
+
+
+@kb.command()
 def export(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Instead of standard output.")] = None,
     customers: Annotated[bool, typer.Option("--customers", help="Those that concern customers too; their names go with them.")] = False,

@@ -134,7 +134,7 @@ def whole(words: Sequence[str]) -> list[str]:
 
 
 class Speller:
-    """Known words, laid out so that a slip of one is found among the few that it can be. Words that are `real` are no slips, however near."""
+    """IdeaChoices words, laid out so that a slip of one is found among the few that it can be. Words that are `real` are no slips, however near."""
 
     def __init__(self, known: Collection[str], real: Collection[str]) -> None:
         self._known, self._real = frozenset(known), frozenset(real)

@@ -16,11 +16,11 @@ from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
-from graph.incident.exploring import tried_out
 from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
+from graph.incident.thinking.exploring import tried_out
 from graph.incident.tickets import hand_over
 from graph.learning.noted import with_notes
 from graph.learning.recalled import with_recalled

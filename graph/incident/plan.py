@@ -16,9 +16,9 @@ from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
-from graph.incident.exploring import beyond
-from graph.incident.material import MOST_OFFERED, learnt, material_of
 from graph.incident.questions import digest_of, logs_of, which_hosts
+from graph.incident.thinking.exploring import beyond
+from graph.incident.thinking.material import MOST_OFFERED, learnt, material_of
 from graph.learning.noted import hints
 from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined

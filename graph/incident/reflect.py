@@ -13,9 +13,9 @@ from langgraph.runtime import Runtime
 from graph.engine.assess import Assessment
 from graph.engine.prior import ATTACK_SWAY, MODEL_SWAY, together
 from graph.incident.case import Case, read_case, weigh
-from graph.incident.exploring import CRITIQUE
-from graph.incident.material import findings_of
 from graph.incident.questions import digest_of
+from graph.incident.thinking.exploring import CRITIQUE
+from graph.incident.thinking.material import findings_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
 from graph.reading.counts import sure

@@ -14,7 +14,7 @@ from graph.engine.abnormal import is_odd
 from graph.engine.prior import likely_by_words
 from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
-from graph.incident.material import MOST_OFFERED, material_of
+from graph.incident.thinking.material import MOST_OFFERED, material_of
 from graph.model.reasoner import Choices, Declined, Reading, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about

@@ -1,17 +1,21 @@
 """A closed incident becomes the draft of a lesson: what was seen, what it was, what decided it, what mended it, what misled. Pure."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from graph.rows import IncidentRows
-from graph.state import ABSTAIN, NO_FAULT, Hypothesis, Incident
+from graph.state import ABSTAIN, NO_FAULT, Conjecture, Hypothesis, Incident
 from kb.history.lessons import MOST_ROWS, NAME, TITLE, WORDS, Lesson, cut
+from kb.history.words import tokens
 
 TenantsOf = Callable[[Iterable[str]], frozenset[str]]
 """Of hosts: the customers who have any of them; empty for none."""
 _NAME = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
 _A_HOST = "a host"
+_WORD = re.compile(r"[A-Za-z0-9]+")
+BORNE_OUT, MOST_NAME = 0.5, 5
+"""Share of a person's words that an idea must hold to be what they found; words of a new label."""
 
 
 def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of: TenantsOf) -> Lesson | None:
@@ -26,6 +30,7 @@ def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of:
     hosts = {*rows.brief.hosts, *(host for row in found for host in row.hosts)}
     whose = {*tenants_of(hosts), *filter(None, (rows.origin.tenant,))}
     said = _without(rows.brief.text, hosts)
+    proposed, called = ("", "") if label in leaves else beyond(rows.explored.ideas, words, leaves)
     return Lesson(
         id=f"les-{rows.id.removeprefix('inc-')}",
         title=cut(said.partition("\n")[0] or words or label, TITLE),
@@ -33,6 +38,8 @@ def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of:
         symptoms=_names(rows.brief.symptoms),
         signatures=_names(_without(one, hosts) for one in rows.brief.signatures),
         label=label if label in leaves else "",
+        new_cause=proposed,
+        new_title=cut(_without(called, hosts), TITLE),
         root_cause=cut(_without(words or (found[0].because if found else ""), hosts), WORDS),
         deciding_check=_decided(found),
         resolution=cut(_held(rows), WORDS),
@@ -42,6 +49,19 @@ def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of:
         incident=rows.id,
         on=now.date(),
     )
+
+
+def beyond(ideas: Sequence[Conjecture], words: str, leaves: Collection[str]) -> tuple[str, str]:
+    """A new cause, as a model thought of it and a person's words bear it out: the label that is proposed, and its title. Empty where they are not alike, or
+    the label is taken."""
+    said = frozenset(tokens(words))
+    alike = {idea: len(said & frozenset(tokens(f"{idea.title} {idea.cause}"))) / max(len(said), 1) for idea in ideas if idea.branch}
+    best = max(alike, key=lambda idea: alike[idea], default=None)
+    if best is None or alike[best] < BORNE_OUT:
+        return "", ""
+    name = "_".join(word[:1].upper() + word[1:] for word in _WORD.findall(best.title)[:MOST_NAME])
+    label = f"{best.branch}.{name}"
+    return (cut(label, NAME), best.title) if name and label not in leaves else ("", "")
 
 
 def turned_out(rows: IncidentRows) -> str:

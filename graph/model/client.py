@@ -18,10 +18,10 @@ from graph.model.prompts import ModelQuestion, ask
 from graph.model.reasoner import (
     Choices,
     Declined,
+    IdeaChoices,
     Ideas,
     IntentGuess,
     Judgement,
-    Known,
     Material,
     Objection,
     PastGuess,
@@ -161,7 +161,7 @@ class Model:
 
         return await self._ask(incident, "judge", asked, shape, read)
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
         lines, hosts = one_line_each(findings), list(known.hosts[:MOST_HOSTS])
         looks = fitting([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in known.branches.items()]

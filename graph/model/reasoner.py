@@ -84,7 +84,7 @@ class Ideas:
     questions: tuple[str, ...] = ()
 
 
-class Known(NamedTuple):
+class IdeaChoices(NamedTuple):
     """What ideas may be made of: hosts, looks (id → what it asks), branches of the taxonomy (id → title), and ideas of before, as lines."""
 
     hosts: Sequence[str]
@@ -171,7 +171,7 @@ class Reasoner(Protocol):
         """Weigh the numbered lines `facts` for and against one hypothesis."""
         ...
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
         """Causes that no label names, resting on the numbered lines `findings` and on the report."""
         ...
 

@@ -69,7 +69,7 @@ class Named:
 
 
 def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection[str] | None = None) -> Named:
-    """Known hosts the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with its
+    """IdeaChoices hosts the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with its
     domains in it.
 
     `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what

@@ -44,6 +44,10 @@ class Lesson(StrictModel):
     signatures: Names = ()
     label: Name = ""
     """Empty as long as nobody said which cause of the taxonomy it was."""
+    new_cause: Name = ""
+    """Where no label names it: the label that is proposed for it, beside others of its branch."""
+    new_title: Title = ""
+    """What the proposed label would be called."""
     root_cause: Words = ""
     deciding_check: Name = ""
     resolution: Words = ""

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from graph.model.reasoner import (
     Choices,
     Declined,
+    IdeaChoices,
     Ideas,
     IntentGuess,
     Judgement,
-    Known,
     Material,
     Objection,
     Reading,
@@ -35,7 +35,7 @@ class Partly:
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
         return Declined(LEFT_OUT) if "judge" in self._declines else await self._model.judge(incident, hypothesis, facts)
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
         return Declined(LEFT_OUT) if "explore" in self._declines else await self._model.explore(incident, material, findings, known)
 
     async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:

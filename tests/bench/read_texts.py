@@ -18,7 +18,7 @@ from typing import Any, Final
 from graph.model.budget import Budget
 from graph.model.client import Model
 from graph.model.endpoint import Answering, Endpoint
-from graph.model.reasoner import Idea, Ideas, Known, Material, Reading
+from graph.model.reasoner import Idea, IdeaChoices, Ideas, Material, Reading
 from graph.model.recorded import Recorded
 from graph.reading.blended import blended
 from graph.reading.classify import classify
@@ -62,7 +62,7 @@ async def _read(model: Model, told: Told, taxonomy: Taxonomy) -> Read:
     asked = (
         model.read(told.id, material, (), titles),
         model.read(told.id, material, (), less),
-        model.explore(told.id, material, (), Known((), {}, branches)),
+        model.explore(told.id, material, (), IdeaChoices((), {}, branches)),
     )
     whole, without, ideas = await asyncio.gather(*asked)
     return Read(

@@ -11,6 +11,7 @@ from tests.bench.hardest import told
 from tests.bench.loop_report import section as closed_loop
 from tests.bench.report_parts import least, left_out, not_run, stand_in, table, whole_arms
 from tests.bench.report_texts import real_texts
+from tests.bench.with_model import section as recorded
 
 Doc = Mapping[str, Any]
 LAYERS = ("easy", "hard", "wild", "composite", "unseen", "control")
@@ -42,6 +43,7 @@ def markdown(doc: Doc, made_by: str = "") -> str:
         stand_in(doc),
         _not_run(doc),
         real_texts(doc),
+        recorded(),
         played,
         told(doc),
     ]

@@ -15,7 +15,7 @@ from deploy.sandbox.cluster.cases.reader import parse_case
 from graph.model.budget import Budget
 from graph.model.client import Model
 from graph.model.endpoint import Endpoint, Trouble
-from graph.model.reasoner import Declined, Ideas, Judgement, Known, Material, Reading
+from graph.model.reasoner import Declined, IdeaChoices, Ideas, Judgement, Material, Reading
 from graph.state import Hypothesis
 from tests.bench.arms_rules import Product
 from tests.bench.generate import cases
@@ -96,7 +96,7 @@ async def _asked(text: str) -> tuple[Any, ...]:
     return (
         await model.read("i", material, HOSTS, dict.fromkeys(LABELS, "a title")),
         await model.judge("i", Hypothesis(label=LABELS[0], hosts=HOSTS), ["Xid 79", INJECTED]),
-        await model.explore("i", material, ["Xid 79", INJECTED], Known(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})),
+        await model.explore("i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})),
         await model.critique("i", ["it is so"], ["Xid 79", INJECTED]),
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graph.incident.exploring import ROUNDS
+from graph.incident.thinking.exploring import ROUNDS
 from graph.model.reasoner import Declined, Idea, Ideas, Judgement, Objection, Reading
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world

@@ -6,7 +6,7 @@ from bot.cards.incidents import diagnosis
 from graph.learning.lessons import drafted
 from graph.learning.recalled import recalled, with_recalled
 from graph.report import Report
-from graph.state import ABSTAIN, NO_FAULT, Hypothesis, Incident, Ladder, Outcome
+from graph.state import ABSTAIN, NO_FAULT, Conjecture, Explored, Hypothesis, Incident, Ladder, Outcome
 from kb.history.lessons import Lesson
 from tests.support.clock import T0
 from tests.support.fakes_graph import Past
@@ -73,6 +73,28 @@ def test_nothing_is_taught_where_nothing_was_broken_or_nobody_knows() -> None:
     assert drafted(closed(label=NO_FAULT), T0, LEAVES, nobodys) is None
     assert drafted(closed(label="", words=""), T0, LEAVES, nobodys) is None
     assert drafted({**closed(), "lifecycle": "open"}, T0, LEAVES, nobodys) is None
+
+
+BENT = Conjecture(title="A bent pin of gpu-017's board", cause="It makes links replay.", branch="INTERCONNECT.NVLINK")
+
+
+def explored(state: Incident, *ideas: Conjecture) -> Incident:
+    return {**state, "explored": Explored(rounds=1, ideas=ideas).model_dump(mode="json")}
+
+
+def test_an_idea_that_a_persons_words_bear_out_is_proposed_as_a_new_cause() -> None:
+    lesson = draft(explored(closed(label="", words="a bent pin, links replay"), BENT))
+    assert (lesson.label, lesson.new_cause) == ("", "INTERCONNECT.NVLINK.A_Bent_Pin_Of_Gpu")
+    assert lesson.new_title == "A bent pin of a host's board"
+
+
+def test_an_idea_that_nobody_bore_out_or_that_a_label_names_is_proposed_to_nobody() -> None:
+    assert draft(explored(closed(label="", words="somebody unplugged it"), BENT)).new_cause == ""
+    assert draft(explored(closed(words="a bent pin, links replay"), BENT)).new_cause == ""
+    known = f"{BENT.branch}.A_Bent_Pin_Of_Gpu"
+    lesson = drafted(explored(closed(label="", words="a bent pin, links replay"), BENT), T0, {*LEAVES, known}, nobodys)
+    assert lesson is not None
+    assert lesson.new_cause == ""
 
 
 def test_a_cause_that_no_leaf_names_is_left_to_people() -> None:

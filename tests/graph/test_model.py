@@ -17,7 +17,7 @@ from graph.model.budget import UNKNOWN, Budget, MemoryBook, price_of
 from graph.model.client import Breaker, Model, open_model
 from graph.model.endpoint import Endpoint, Reply
 from graph.model.prompts import QUESTIONS, BadPrompt, ask, load
-from graph.model.reasoner import Declined, Ideas, Judgement, Known, Material, Objection, Reading, Reasoner, Spent
+from graph.model.reasoner import Declined, IdeaChoices, Ideas, Judgement, Material, Objection, Reading, Reasoner, Spent
 from graph.model.shown import likely_hosts, shorten
 from graph.state import Hypothesis
 
@@ -26,7 +26,7 @@ LABELS = {"GPU.BUS.Fallen_Off": "Off the bus", "INTERCONNECT.IB.Link_Down": "A l
 OFF_BUS = "GPU.BUS.Fallen_Off"
 HOSTS = ("gpu-017", "gpu-018")
 MATERIAL = Material("job 4711: hang on gpu-017\nNCCL error: timeout", findings="GPU has fallen off the bus")
-KNOWN = Known(HOSTS, {"smi": "what nvidia-smi says"}, {"GPU.BUS": "PCIe of the GPU"})
+KNOWN = IdeaChoices(HOSTS, {"smi": "what nvidia-smi says"}, {"GPU.BUS": "PCIe of the GPU"})
 
 
 @pytest.fixture

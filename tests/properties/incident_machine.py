@@ -27,7 +27,7 @@ from graph.engine.belief import LOW_TRUST_CAP
 from graph.ladders.build import Yard, ladders_for
 from graph.ladders.moves import News, climb
 from graph.model.client import Model
-from graph.model.reasoner import Choices, Declined, Judgement, Known, Material, Reading
+from graph.model.reasoner import Choices, Declined, IdeaChoices, Judgement, Material, Reading
 from graph.state import Hypothesis, Ladder
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
@@ -326,7 +326,7 @@ class Case(RuleBasedStateMachine):
                 wish = await model.intent(name, "why?", choices)
                 assert isinstance(wish, Declined) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
                 assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, Reading | Judgement)]
-                ideas = await model.explore(name, Material("slow"), ["Xid 79"], Known(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"}))
+                ideas = await model.explore(name, Material("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"}))
                 looks = () if isinstance(ideas, Declined) else [look for idea in ideas.ideas for look in idea.looks]
                 assert set(looks) <= {"smi"}, "I16: a look that was not offered"
                 await model.critique(name, ["it is lost"], ["Xid 79"])

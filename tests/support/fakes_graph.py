@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from graph.engine.reference import Lens
-from graph.model.reasoner import Choices, Declined, Ideas, IntentGuess, Judgement, Known, Material, Objection, Reading, Spent
+from graph.model.reasoner import Choices, Declined, IdeaChoices, Ideas, IntentGuess, Judgement, Material, Objection, Reading, Spent
 from graph.ports import Ports, Progress
 from graph.state import Hypothesis, Item, ItemKind
 from kb.taxonomy.expressions import Expression
@@ -266,7 +266,7 @@ class FakeModel:
         self.calls.append("judge")
         return self.judgement
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: Known) -> Ideas | Declined:
+    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
         self.calls.append("explore")
         self.shown.append("\n".join(findings))
         self.earlier = known.earlier

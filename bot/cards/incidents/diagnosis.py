@@ -7,9 +7,9 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, held, ideas, kept, more, question, rows
+from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
-from bot.cards.lessons import noted, recalled
+from bot.cards.lessons import ideas, noted, recalled
 from bot.cards.text import Line, Part, answer_line, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in

@@ -108,6 +108,7 @@ def _lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line]:
     rows: list[tuple[str, Sequence[Part]]] = [
         ("Seen:", (lesson.title,)),
         ("It was:", (named, " ", code(lesson.label)) if lesson.label else (italic("nobody said which cause of the taxonomy; choose one"),)),
+        ("A new cause?", (lesson.new_title, " ", code(lesson.new_cause), f" · rackmedic kb cause {lesson.id}") if lesson.new_cause else ()),
         ("Because:", (lesson.root_cause,)),
         ("Decided by:", (code(lesson.deciding_check),) if lesson.deciding_check else ()),
         ("Mended by:", (lesson.resolution,)),

@@ -1,7 +1,7 @@
 """`rackmedic kb lessons|accept|retire|export|import`: what closed incidents taught, for whoever keeps the store, without Slack."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -14,6 +14,7 @@ from bot.refusal import Refusal
 from bot.run.site import site_taxonomy
 from bot.settings import Settings
 from bot.store.lessons import Lessons
+from bot.terminal.builds.drafts import cause_files, wrong_with_cause
 from bot.terminal.paper import paper
 from bot.terminal.stored import stored
 from kb.history.lessons import (
@@ -31,6 +32,7 @@ from kb.history.lessons import (
 )
 from kb.history.mistakes import mistakes
 from kb.redact import visible
+from kb.taxonomy.labels import SYMPTOMS, Taxonomy
 
 STATES: Final[tuple[str, ...]] = get_args(LessonState)
 LARGEST: Final = 8 * 1024 * 1024
@@ -90,6 +92,48 @@ async def retire(settings: Settings, lesson: str, today: date) -> int:
         await _known(lessons, lesson)
         after = await lessons.change(lesson, lambda now: _only(now, ("accepted",), lambda one: retired(one, AT_TERMINAL, today)))
     return _say(after, "used no more, everywhere within two seconds; `rackmedic kb accept` brings it back")
+
+
+async def cause(settings: Settings, lesson: str, out: Path | None) -> int:
+    """The draft of a leaf for what no label names: a file of causes that people complete, for the site's folder. Raises Refusal."""
+    taxonomy = site_taxonomy(settings.kb_dir)
+    async with stored(settings, "lessons") as store:
+        row = await _known(Lessons(store.redis), lesson)
+    entry = cause_of(row, taxonomy)
+    if problems := wrong_with_cause(entry, settings.kb_dir):
+        raise Refusal(f"the draft of {entry['label']} cannot be used: {problems[0]}")
+    [text] = cause_files([entry]).values()
+    if out is None:
+        print(text, end="")
+        return 0
+    _write(out, text)
+    print(
+        f"{out}: {entry['label']}. Put it into taxonomy/ of RACKMEDIC_KB_DIR; then Edit of the lesson's card, or `kb accept`, can name it."
+    )
+    return 0
+
+
+def cause_of(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
+    """An entry without a look that decides: nothing that was drafted can prove anything. Raises Refusal where none is proposed."""
+    if not lesson.new_cause:
+        raise Refusal(f"{lesson.id} proposes no new cause: a label names what it was, or nobody said what it was", 2)
+    if lesson.new_cause in taxonomy.leaves:
+        raise Refusal(f"{lesson.new_cause} is known already", 2)
+    beside = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
+    return {
+        "label": lesson.new_cause,
+        "title": lesson.new_title,
+        "description": lesson.root_cause or lesson.new_title,
+        "scope": beside[0].scope if beside else "node",
+        "owner": beside[0].owner if beside else "provider",
+        "symptoms": [one for one in lesson.symptoms if one in SYMPTOMS] or ["vague"],
+        "words": [lesson.new_title.lower()],
+        "only_words": True,
+        "next_step": lesson.resolution or f"Compare it with {lesson.incident or lesson.id}; no look of ours shows it.",
+        "share": 0.002,
+        "share_from": f"one incident ({lesson.incident or lesson.id})",
+        "sources": [lesson.incident or lesson.id],
+    }
 
 
 async def export(settings: Settings, out: Path | None, *, customers: bool) -> int:

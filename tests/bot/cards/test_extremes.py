@@ -17,7 +17,7 @@ from bot.cards.incidents.progress import ProgressCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, Stats
+from graph.state import Blind, Conjecture, Evidence, Hypothesis, Incident, Stats
 from tests.bot.cards.test_approval_views import GROUP, record_of
 from tools.acting.conditions import ConditionSeen
 from tools.ledger.brakes import Brakes
@@ -39,6 +39,20 @@ TEXTS: Mapping[str, str] = {
 """What stands in every place of a card."""
 
 
+def idea_of(text: str) -> Conjecture:
+    """As long as its bounds allow (`graph.model.heard`)."""
+    return Conjecture(
+        title=text[:80],
+        cause=text[:240],
+        rests=(text[:160],) * 7,
+        confirms=text[:160],
+        refutes=text[:160],
+        looks=(text[:200],) * 4,
+        suggestions=(text[:160],) * 2,
+        doubt=text[:240],
+    )
+
+
 def report_of(text: str, hosts: int, lines: int) -> Report:
     names = tuple(f"{text[:200]}{n}" for n in range(hosts))
     cited = tuple(
@@ -56,6 +70,8 @@ def report_of(text: str, hosts: int, lines: int) -> Report:
         could_not_look=tuple(Blind(host=name, check="smi", why=text) for name in names),
         questions=(text,) * min(hosts, 9),
         suggestions=(text,) * min(hosts, 9),
+        ideas=(idea_of(text),) * min(hosts, 3),
+        doubts=(text[:400],) * min(hosts, 2),
         next_step=text,
         by_hand=(text,) * min(hosts, 9),
     )

@@ -128,3 +128,18 @@ def test_what_was_blamed_wrongly_twice_is_listed_and_once_is_not(tmp_path: Path)
     [note] = json.loads(here.says("mistakes", "--json").stdout)["items"]
     assert (note["blamed"], note["was"], note["saved"], note["used"]) == (port, FELL, 2, True)
     assert "Before blaming" in here.says("mistakes").stdout
+
+
+@needs_redis
+def test_a_new_cause_that_a_lesson_proposes_becomes_a_file_of_the_sites(tmp_path: Path) -> None:
+    new = {"label": "", "new_cause": "INTERCONNECT.NVLINK.Bent_Pin", "new_title": "A pin of the baseboard is bent"}
+    here = Place(tmp_path / "data", a_lesson(**new), a_lesson("les-known"))
+    folder = tmp_path / "kb" / "taxonomy"
+    folder.mkdir(parents=True)
+    ran = here.says("cause", "les-4f2a", "--out", str(folder / "ours.yaml"))
+    assert (ran.returncode, "INTERCONNECT.NVLINK.Bent_Pin" in ran.stdout) == (0, True), ran.stderr
+    known = rackmedic("taxonomy", "--json", environ={"RACKMEDIC_KB_DIR": str(tmp_path / "kb")})
+    [row] = [row for row in json.loads(known.stdout)["items"] if row["id"] == "INTERCONNECT.NVLINK.Bent_Pin"]
+    assert (row["title"], row["only_words"]) == ("A pin of the baseboard is bent", True)
+    refused = here.says("cause", "les-known")
+    assert (refused.returncode, "proposes no new cause" in refused.stderr) == (2, True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from graph.engine.assess import Assessment
 from graph.incident.case import Case, Turn
-from graph.incident.material import MOST_OFFERED, findings_of, learnt, material_of
 from graph.incident.questions import logs_of, questions_for
-from graph.model.reasoner import Declined, Idea, Known
+from graph.incident.thinking.material import MOST_OFFERED, findings_of, learnt, material_of
+from graph.model.reasoner import Declined, Idea, IdeaChoices
 from graph.ports import Ports
 from graph.state import Conjecture, Explored
 from tools.inventory.ranges import fold
@@ -62,14 +62,14 @@ def _known_already(turn: Turn, now: Assessment) -> bool:
     return any(now.standings[label].verdict != "rejected" for label in sure)
 
 
-def _known(case: Case, now: Assessment, ports: Ports) -> Known:
+def _known(case: Case, now: Assessment, ports: Ports) -> IdeaChoices:
     """What ideas may be made of."""
     title = ports.taxonomy.title
     looks = {check.id: check.asks for check in now.lens.passive()}
     branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
     out = [title(row.label) for row in now.standings.values() if row.verdict == "rejected" and row.best.support][:MOST_RULED_OUT]
     earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in case.explored.ideas]
-    return Known(_places(case), looks, branches, out, earlier)
+    return IdeaChoices(_places(case), looks, branches, out, earlier)
 
 
 def _places(case: Case) -> tuple[str, ...]:
