@@ -25,7 +25,7 @@ from tools.inventory.ranges import fold
 
 Finding = Literal["diagnosed", "no_fault", "abstained"]
 MOST_EVIDENCE, LONGEST_LINE = 4, 200
-SURE = 0.97
+SURE = 0.96
 """Posterior from which a proven cause stands by itself."""
 
 

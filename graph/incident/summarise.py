@@ -1,7 +1,7 @@
 """First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.reading.pasted.shelve`)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -74,7 +74,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     logs_say = await asyncio.to_thread(understand, pasted, (), case.item.at) if pasted else None
     brief = _understood(case, new, named, logs_say or Brief())
     turn = replace(turn, hosts=fold(named.looked_at) or turn.hosts)
-    brief, turn = await _guessed(case, brief, turn, ports, lost=bool(named.unknown or named.unknown_job))
+    brief, turn = await _guessed(case, brief, kept(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job))
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
     return {
         "turn": turn.write(),
@@ -224,14 +224,14 @@ def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
-async def _guessed(case: Case, brief: Brief, turn: Turn, ports: Ports, *, lost: bool) -> tuple[Brief, Turn]:
+async def _guessed(case: Case, brief: Brief, logs: Sequence[LogDigest], turn: Turn, ports: Ports, *, lost: bool) -> tuple[Brief, Turn]:
     """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others, or a job that
     nobody can place (`lost`), it guesses none. Which causes it finds likely orders the looks."""
     if ports.model is None:
         return brief, replace(turn, without_model="no model is configured")
     if not case.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, turn
-    material = await material_of(brief, case.logs, case, ports)
+    material = await material_of(brief, logs, case, ports)
     sounds = {label: ports.taxonomy.title(label) for label in likely_by_words(ports.taxonomy, brief, MOST_OFFERED)}
     answer = await ports.model.read(case.id, material, case.visible, sounds)
     if isinstance(answer, Declined):

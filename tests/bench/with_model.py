@@ -17,8 +17,10 @@ from graph.model import prompts as product
 from tests.bench.line import PROMPTS
 from tests.bench.read_texts import ANSWERS
 from tests.bench.report_parts import table
+from tests.bench.score import mcnemar
 
 SCHEMA: Final = 1
+OURS: Final = "B9"
 TEXTS, CASES = ANSWERS / "texts-67-results.json", ANSWERS / "cases-results.json"
 LEVELS: Final = {
     "level_1": "category, as published",
@@ -61,18 +63,27 @@ def of_runs(docs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                     "n": figures["accuracy"]["n"],
                     "accuracy": figures["accuracy"]["value"],
                     "ci95": figures["accuracy"]["ci95"],
-                    "l1": figures["micro_f1"]["l1"]["value"],
-                    "l3": figures["micro_f1"]["l3"]["value"],
+                    "l1": figures["micro_f1"]["l1"],
+                    "l3": figures["micro_f1"]["l3"],
                     "sure_and_wrong": (figures.get("sure_and_wrong") or {}).get("value"),
                     **{what: figures["cost"].get(what) for what in ("calls", "tokens_in", "tokens_out", "usd")},
                 }
-    pairs = [{"of": of, "between": pair, **row} for doc in docs for of, pair, row in _pairs(doc)]
-    return {"layers": layers, "paired": pairs}
+    return {"layers": layers, "paired": _pairs(docs)}
 
 
-def _pairs(doc: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    layers = " + ".join(sorted({row["layer"] for row in doc["case_rows"].values()}))
-    return [(layers, pair, row) for pair, row in doc["paired"].items() if "B9" in pair]
+def _pairs(docs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every other arm against the product with a model, over the cases that both answered."""
+    right: dict[str, dict[str, bool]] = {}
+    for doc in docs:
+        for name, arm in doc["arms"].items():
+            right.setdefault(name, {}).update({row["case"]: row["right"] for row in arm.get("per_case", ())})
+    ours, found = right.pop(OURS, {}), []
+    for name, rows in sorted(right.items()):
+        both = sorted(ours.keys() & rows.keys())
+        if both:
+            test = mcnemar([ours[case] for case in both], [rows[case] for case in both])
+            found.append({"of": len(both), "between": f"{OURS} / {name}", **test})
+    return found
 
 
 def section(texts: Path = TEXTS, cases: Path = CASES) -> str:
@@ -114,8 +125,8 @@ def _cases(found: Mapping[str, Any] | None) -> str:
         return ""
     head = ["layer", "arm", "cases", "right", "level 1", "leaf", "sure and wrong", "calls", "tokens in / out", "USD"]
     rows = [[layer, name, *_figures(row)] for layer, arms in found["layers"].items() for name, row in arms.items()]
-    pairs = [[row["of"], row["between"], str(row["only_one"]), str(row["only_other"]), f"{row['p']:g}"] for row in found["paired"]]
-    paired = table(["layers", "arms", "only the first right", "only the second", "p (McNemar)"], pairs)
+    pairs = [[str(row["of"]), row["between"], str(row["only_one"]), str(row["only_other"]), f"{row['p']:g}"] for row in found["paired"]]
+    paired = table(["cases", "arms", "only the first right", "only the second", "p (McNemar)"], pairs)
     return f"{_head(found)}\n\n{table(head, rows)}\n\n{paired}"
 
 

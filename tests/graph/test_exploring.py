@@ -37,7 +37,7 @@ async def test_where_no_cause_is_proven_ideas_are_shown_with_what_they_rest_on()
     report = await Desk(world(ODD, model=model)).turn(item("n1 is odd"))
     assert report.outcome == "abstained"
     bent, heat = report.ideas
-    assert (bent.title, bent.rests, bent.standing) == (BENT.title, (model.shown[-1].split("\n")[0][:160],), "open")
+    assert (bent.title, bent.rests, bent.standing) == (BENT.title, (model.shown[-1].partition("\n")[0][:160],), "open")
     assert (heat.rests, heat.doubt) == (("n1 is odd",), "The room is cool.")
     assert report.questions == ("What changed?",)
     assert (report.root_causes, report.actions, report.by_hand) == ((), (), ())

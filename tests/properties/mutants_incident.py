@@ -107,7 +107,12 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
     IncidentMutant(
         "a report's secrets are kept", "I14", (("graph.reading.pasted", "redact(without_fences(item.text))", "without_fences(item.text)"),)
     ),
-    IncidentMutant("a cause that was not offered is taken", "I16", ((CLIENT, 'offered(answer.labels, names, "cause")', "pass"),)),
+    IncidentMutant(
+        "a cause that was not offered is taken", "I16", ((CLIENT, 'offered([row.cause for row in answer.causes], ids, "cause")', "pass"),)
+    ),
+    IncidentMutant(
+        "a look that was not offered is taken for an idea", "I16", ((CLIENT, 'offered(row.looks, ids["Looks"], "look")', "pass"),)
+    ),
     IncidentMutant(
         "an answer that cannot be read ends the turn", "I16", ((CLIENT, "except Unheard as e:", "except ZeroDivisionError as e:"),)
     ),
@@ -119,7 +124,7 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
         (
             UNPROVEN,
             (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
-            ("graph.engine.prior", "LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0", "LIKE_BEFORE, MODEL_FIRST = 1.0, 20.0"),
+            ("graph.engine.prior", "MODEL_SWAY = 1.5", "MODEL_SWAY = 30.0"),
         ),
     ),
     IncidentMutant(
@@ -128,7 +133,7 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
         (
             UNPROVEN,
             (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
-            ("graph.engine.prior", "LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0", "LIKE_BEFORE, MODEL_FIRST = 20.0, 1.0"),
+            ("graph.engine.prior", "LIKE_BEFORE = 1.0", "LIKE_BEFORE = 20.0"),
         ),
     ),
     IncidentMutant(

@@ -22,10 +22,11 @@ from bot.refusal import Refusal
 from bot.terminal.knowledge import KnowledgeRow
 from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
+from graph.model.shapes import JudgeAnswer, Unheard
 from graph.reading.hosts import HostBook
 from graph.reading.reports import Understanding
 from graph.report import Report
-from graph.state import Ladder
+from graph.state import Conjecture, Ladder
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
 from kb.history.pages import SitePage
@@ -103,6 +104,12 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.learning.filter_drafts.drafted_filter": {"name": "ours", "family": "a", "others": ("all went well",)},
     "tools.checks.site.filters.rules_for": {"filters": ()},
     "graph.learning.rule_drafts.drafted_rules": {"others": ("all went well",)},
+    "graph.learning.lessons.beyond": {
+        "ideas": (Conjecture(title="A bent pin", cause="It makes links replay.", branch="GPU.BUS"),),
+        "leaves": ("GPU.BUS.Lost",),
+    },
+    "graph.model.heard.standing_in": {"quotes": ("NCCL timeout", "Xid 79")},
+    "graph.model.shapes.parse": {"shape": JudgeAnswer},
     "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }
 """What a name means in one function alone."""
@@ -148,7 +155,7 @@ def _call(
     try:
         answer = made(**dict.fromkeys(takes, within(text)), **beside)
         return list(answer) if inspect.isgenerator(answer) else answer
-    except (ValueError, Refusal, BadForm, Unreadable, YAMLError):  # what cannot be read is refused
+    except (ValueError, Refusal, BadForm, Unheard, Unreadable, YAMLError):  # what cannot be read is refused
         return None
     except FutureWarning:  # a site's pattern with `[[` in it: to Python's own reader of patterns it may mean something else one day
         return None

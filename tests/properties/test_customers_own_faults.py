@@ -56,10 +56,7 @@ def of_acme(inventory: Inventory) -> Inventory:
     return inventory.model_copy(update={"hosts": hosts, "channels": CHANNELS[:2]})
 
 
-ATTACHED = {
-    "USER.CODE.Device_Assert": "training stopped on gpu-[003-004], the log is attached",
-}
-"""Causes that no fault of the simulated machines has, and with which words the customer hands in their log."""
+STOPPED, NO_START = "training stopped on gpu-[003-004], the log is attached", "the job does not start on gpu-[003-004], the log is attached"
 LOG = """2026-05-20 03:05:11 INFO step 1200 loss 2.31
 /pytorch/aten/src/ATen/native/cuda/Indexing.cu:1289: indexSelectLargeIndex: block: [41,0,0], thread: [96,0,0] Assertion `srcIndex < srcSelectDimSize` failed.
 Traceback (most recent call last):
@@ -68,6 +65,31 @@ Traceback (most recent call last):
 RuntimeError: CUDA error: device-side assert triggered
 """
 """A token id beyond the model's vocabulary."""
+AT_IMPORT = """2026-05-20 03:05:11 INFO starting
+Traceback (most recent call last):
+  File "/workspace/train.py", line 4, in <module>
+    import torch
+ImportError: {library}: undefined symbol: {symbol}
+"""
+BUILDING = """2026-05-20 03:05:11 INFO building extension module cpu_adam
+/root/.cache/ext/cpu_adam.cpp:3:10: fatal error: Python.h: No such file or directory
+compilation terminated.
+Traceback (most recent call last):
+  File "/workspace/train.py", line 40, in <module>
+    optimizer = DeepSpeedCPUAdam(model.parameters())
+RuntimeError: Error building extension 'cpu_adam'
+"""
+ATTACHED: Mapping[str, tuple[str, str, str]] = {
+    "USER.CODE.Device_Assert": (STOPPED, LOG, "srcIndex < srcSelectDimSize"),
+    "FRAMEWORK.NCCL.Library_Conflict": (
+        NO_START, AT_IMPORT.format(library="/opt/torch/lib/libtorch_cuda.so", symbol="ncclCommRegister"), "ncclCommRegister",
+    ),
+    "FRAMEWORK.LIB.Library_Path_Shadows_Wheels": (
+        NO_START, AT_IMPORT.format(library="/opt/nvidia/libcusparse.so.12", symbol="__nvJitLinkAddData_12_1"), "__nvJitLinkAddData_12_1",
+    ),
+    "FRAMEWORK.LIB.Headers_Missing": (NO_START, BUILDING, "Python.h"),
+}  # fmt: skip
+"""Causes that no fault of the simulated machines has: what the customer writes, the log that they hand in, and what they are shown of it."""
 
 
 async def answered(fault: Fault) -> Answered:
@@ -81,10 +103,9 @@ async def answered(fault: Fault) -> Answered:
 async def handed_in(label: str) -> Answered:
     """Healthy machines, and a log that the customer attached to their mention."""
     told = talk()
-    text = LOG.encode()
-    sha256 = await told.ports.evidence.put("inc-1", LOG)
-    given = Attachment(name="train.log", size=len(text), sha256=sha256)
-    await told.reports(ATTACHED[label], given)
+    words, log, _ = ATTACHED[label]
+    sha256 = await told.ports.evidence.put("inc-1", log)
+    await told.reports(words, Attachment(name="train.log", size=len(log.encode()), sha256=sha256))
     return await shown(label, told)
 
 
@@ -141,7 +162,7 @@ async def test_a_mistake_of_the_customers_is_answered_without_a_human(fault: Fau
 async def test_a_mistake_that_only_their_log_shows_is_answered_from_it(label: str) -> None:
     got = await handed_in(label)
     alone(got)
-    assert "srcIndex < srcSelectDimSize" in str(got.view.causes[0].shows)
+    assert ATTACHED[label][2] in str(got.view.causes[0].shows)
 
 
 async def test_the_block_for_an_image_names_the_driver_that_they_have() -> None:

@@ -259,7 +259,7 @@ class FakeModel:
 
     async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
         self.calls.append("read")
-        self.shown.append(material.findings)
+        self.shown.append(f"{material.logs}\n{material.findings}".strip())
         return self.found if material.findings else self.guess
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
@@ -268,7 +268,7 @@ class FakeModel:
 
     async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
         self.calls.append("explore")
-        self.shown.append("\n".join(findings))
+        self.shown.append("\n".join((*findings, material.logs)))
         self.earlier = known.earlier
         again = self.later is not None and self.calls.count("explore") > 1
         return self.later if again and self.later is not None else self.thinks

@@ -1,1 +1,1 @@
-"""What is shown of lessons, of pages and of ideas: to decide about, to change, beside a diagnosis. Pure; may import the other cards' blocks, text and buttons."""
+"""What is shown of lessons, pages and ideas: to decide about, to change, beside a diagnosis. Pure; may import the other cards' blocks, text and buttons."""

@@ -124,7 +124,9 @@ def replayed_with(had: Settings, has: Settings, new: Collection[str], advice: st
     """Every incident that was known before, named without and with what is new. Raises Refusal where fewer are named right."""
     before, after = (site_incidents(one.kb_dir, site_taxonomy(one.kb_dir)) for one in (had, has))
     asked = [one for one in before if one.id not in new]
-    was, now = (named(asked, known, site_taxonomy(one.kb_dir), site_checks(one)) for known, one in ((before, had), (after, has)))
+    was = named(asked, before, site_taxonomy(had.kb_dir), site_checks(had))
+    right = {one.id for one in asked if was[one.id] == one.label}
+    now = named(asked, after, site_taxonomy(has.kb_dir), site_checks(has), right)
     replayed = compared(asked, was, now, [one for one in after if one.id in new])
     if replayed.worse:
         lost = [f"  {one.id} ({one.label}) is taken for {one.taken_for}{f', by {one.by}' if one.by else ''}" for one in replayed.lost]

@@ -25,7 +25,7 @@ SITE = load(environ={})
 LABELS = load_taxonomy().leaves
 BUS = {
     "id": "INC-1", "title": "gpu-017 lost a card", "created": "2024-03-02T10:00:00Z",
-    "description": "Training died, nvidia-smi shows 7 GPUs. dmesg: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+    "description": "Step 900 never came. dmesg: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
     "comments": [{"author": "Bob \x1b[2J", "body": "Root cause: the riser. Fixed by reseating it."}],
 }  # fmt: skip
 OPEN = {**BUS, "id": "INC-4", "title": "another lost card, nobody knows", "comments": []}
@@ -185,7 +185,13 @@ def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built:
     nvlink = next(one for one in load_seeds() if one.id == _named_right())
     wrong = next(label for label in LABELS if label.partition(".")[0] != nvlink.label.partition(".")[0])
     before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
-    poisoned = {**before, "title": nvlink.title, "description": nvlink.description, "root_cause": nvlink.root_cause, "label": wrong}
+    poisoned = {
+        **before,
+        "title": nvlink.title,
+        "description": f"{nvlink.title}. {nvlink.description} " * 3,
+        "root_cause": nvlink.root_cause,
+        "label": wrong,
+    }
     reviewed(built, Somebody("e", "a", "q", edits=yaml.safe_dump(poisoned)))
     with pytest.raises(Refusal) as refused:
         apply(SITE, built, tmp_path / "kb", None, as_json=True)
