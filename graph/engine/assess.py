@@ -135,8 +135,11 @@ class Assessment:
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
 
     def ruled_out(self, most: int = 5) -> tuple[Hypothesis, ...]:
-        """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first."""
+        """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first, but rivals of the causes
+        before what would only be their consequence."""
         said = [s for s in self.standings.values() if s.verdict == "rejected" and (s.best.support or s.best.log_odds > s.best.leaf.prior)]
+        follows = {label for row in self.roots for label in row.leaf.suppresses}
+        said.sort(key=lambda standing: standing.label in follows)
         return tuple(self.hypothesis(standing.label) for standing in said[:most])
 
     def could_not_look(self) -> tuple[Blind, ...]:
