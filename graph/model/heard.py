@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from graph.model.reasoner import Idea, Ideas, Material, Objection, Reading
 from graph.model.shapes import CritiqueAnswer, ExploreAnswer, IdeaAnswer, ObjectionAnswer, ReadAnswer, Unheard, line_for_people
+from kb.shapes import squashed
 
 LINE, TITLE, SENTENCE = 240, 80, 160
 MOST_CAUSES, MOST_IDEAS, MOST_CITED, MOST_QUOTED, MOST_SUGGESTED, MOST_ASKED, MOST_LOOKS = 3, 3, 4, 3, 2, 3, 4
@@ -107,12 +108,8 @@ def _voted(objections: Sequence[Objection]) -> Objection:
 
 def standing_in(quotes: Iterable[str], text: str, most: int = LINE) -> tuple[str, ...]:
     """Of these pieces of a text those that do stand there, whatever blanks are between their words; cut to so many characters."""
-    said = squeezed(text)
-    return unique(one for quote in quotes if (one := squeezed(quote)[:most].strip()) and one in said)
-
-
-def squeezed(text: str) -> str:
-    return " ".join(text.split())
+    said = squashed(text)
+    return unique(one for quote in quotes if (one := squashed(quote)[:most].strip()) and one in said)
 
 
 def unique(values: Iterable[T]) -> tuple[T, ...]:

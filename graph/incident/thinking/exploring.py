@@ -48,7 +48,7 @@ async def beyond(case: Case, now: Assessment, ports: Ports) -> Beyond:
     asked = tuple(question for question in answer.questions if question not in turn.asked)
     turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE), questions=asked or asking.questions)
     taken = {idea.title: idea.looks for idea in before.ideas} if again else {}
-    looks = {} if again else looks_for(answer.ideas, case, now, ports)
+    looks = {} if again else looks_for(answer.ideas, case, now)
     ideas = tuple(_conjecture(idea, lines, taken.get(idea.title, ()) or _folded(looks.get(idea.title, ()))) for idea in answer.ideas)
     explored = Explored(rounds=before.rounds + (not again), ideas=ideas)
     if asks := list(dict.fromkeys(ask for rows in looks.values() for ask in rows))[:MOST_ASKS]:
@@ -77,7 +77,7 @@ def _places(case: Case) -> tuple[str, ...]:
     return case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts, *case.visible)))
 
 
-def looks_for(ideas: Sequence[Idea], case: Case, now: Assessment, ports: Ports) -> Mapping[str, Asks]:
+def looks_for(ideas: Sequence[Idea], case: Case, now: Assessment) -> Mapping[str, Asks]:
     """For each idea by its title what it wants to see and nobody has looked at: passive looks, on hosts that may be looked at."""
     passive, places = {check.id for check in now.lens.passive()}, set(_places(case))
     wanted = {idea.title: [(host, look) for host in idea.hosts or case.hosts for look in idea.looks] for idea in ideas}
