@@ -326,7 +326,9 @@ class Case(RuleBasedStateMachine):
                 wish = await model.intent(name, "why?", choices)
                 assert isinstance(wish, Declined) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
                 assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, Reading | Judgement)]
-                ideas = await model.explore(f"{name}+", Material("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"}))
+                ideas = await model.explore(
+                    f"{name}+", Material("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"})
+                )
                 looks = () if isinstance(ideas, Declined) else [look for idea in ideas.ideas for look in idea.looks]
                 assert set(looks) <= {"smi"}, "I16: a look that was not offered"
                 await model.critique(name, ["it is lost"], ["Xid 79"])

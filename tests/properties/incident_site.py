@@ -157,7 +157,9 @@ def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str =
     if name == "read":
         ids = schema["properties"]["causes"]["items"]["properties"]["cause"].get("enum", [])
         found |= {"causes": [{"cause": more or one, "p": 1.0} for one in ids[-1:]], "signatures": [], "times": []}
-        found |= {"symptoms": [], "hosts": [], "category": "GPU"} if more else {}  # one thing is wrong with it, and no other would be why it is refused
+        found |= (
+            {"symptoms": [], "hosts": [], "category": "GPU"} if more else {}
+        )  # one thing is wrong with it, and no other would be why it is refused
     if name == "explore":
         found |= {"ideas": [_idea(schema, more)], "questions": ["Shall I reboot n1?"] if not more else [more]}
     if name == "critique":
