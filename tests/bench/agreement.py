@@ -67,11 +67,12 @@ def measure(folder: Path = INCIDENTS, replay: Path | None = None) -> dict[str, A
     if replay is None:
         labelled = [rules.label(row) for rules, (row, _, _) in zip(ruled, export, strict=True)]
         return agreement(_beside(labelled, export))
-    labelled = asyncio.run(_replayed(Labeller(taxonomy, nearest, CHECKS), [row for row, _, _ in export], replay))
+    labelled = asyncio.run(replayed(Labeller(taxonomy, nearest, CHECKS), [row for row, _, _ in export], replay))
     return {"answered": sum(bool(row.by) for row in labelled), **agreement(_beside(labelled, export))}
 
 
-async def _replayed(rules: Labeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
+async def replayed(rules: Labeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
+    """Each row by what the recording answers; where it answers nothing, by rules."""
     budget = Budget(calls=len(rows), usd=100.0, tokens=10_000_000)
     return await AskedLabeller(rules, Model(Recorded(None, MODEL, replay), budget=budget), MODEL).label(rows)
 

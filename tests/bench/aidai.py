@@ -7,7 +7,7 @@ diagnosis (Table 3 counts it as resolved), and it may be that nothing is wrong.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graph.model.budget import Budget
 from graph.model.client import Model
@@ -16,7 +16,7 @@ from graph.model.shown import shorten
 from graph.reading.reports import understand
 from graph.state import Brief, Hypothesis
 from kb.history.index import History, Similar
-from tests.bench.arm import Answer, Stage
+from tests.bench.arm import Account, Answer, Stage
 from tests.bench.arms_model import Causes, answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.arms_rules import Bench
 from tests.bench.line import Line, Typed
@@ -25,6 +25,9 @@ from tools.fact import Fact
 NEAREST, HYPOTHESES, MOST_DIGEST = 8, 2, 6_000
 ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)
 """Enough that the algorithm ends by itself: the paper knows no budget."""
+
+PIPELINE = "by pipeline"
+"""With its number: what an answer's account says of where it came from."""
 
 CATEGORY_CHECKS = {
     "GPU": ("smi", "nvlink", "bw", "cuda"),
@@ -190,6 +193,11 @@ class AidAI:
         line = line_of(stage)
         incident = Incident(stage, line, line.reasoner(ROOM), Bench(stage))
         await incident.summarised()
-        valid = await incident.from_history() or await incident.diagnosis("", ())
+        number, valid = 1, await incident.from_history()
+        if not valid:
+            number, valid = 2, await incident.diagnosis("", ())
+        if not valid:
+            number = 3
         answer = await incident.concluded(valid) if valid else await incident.explored()
-        return costing(answer, stage, incident.bench.cost)
+        told = replace(answer, account=Account(f"{PIPELINE} {number}"))
+        return costing(told, stage, incident.bench.cost)

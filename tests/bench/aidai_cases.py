@@ -1,0 +1,238 @@
+"""What the report's section on AidAI's evaluation is made of: `python -m tests.bench.aidai_cases [--jobs N] [--only SET …]`, some minutes of a processor.
+
+Every recording of model arms is replayed and beside it the arms without a model are run on the same cases; the design of AidAI with a model that is always
+right, the product with parts left out, and labels taken out of the taxonomy. Each answer is kept as a row in `answers/aidai-results.json`, from which the
+report counts; nobody is asked anything, and the same code writes the same file.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from graph.learning.labelling import Labeller
+from kb.history.incidents import load_seeds
+from kb.history.likeness import Nearest
+from kb.taxonomy.reader import load_taxonomy
+from tests.bench import agreement
+from tests.bench.aidai import PIPELINE
+from tests.bench.arms import ARMS
+from tests.bench.generate import cases
+from tests.bench.harder import VERSION
+from tests.bench.incidents import INCIDENTS
+from tests.bench.line import Access
+from tests.bench.pool import spread
+from tests.bench.read_texts import ANSWERS
+from tests.bench.recording import read_recording
+from tests.bench.truth import ABSTAIN, NO_FAULT
+from tests.bench.wild import wild_cases
+from tests.bench.with_model import prompts_digest
+from tests.bench.work import Job, marked, work
+from tools.checks import CHECKS
+
+SCHEMA: Final = 1
+RESULTS: Final = ANSWERS / "aidai-results.json"
+RECORDINGS: Final = "cases-*.jsonl"
+FREE: Final = ("B1", "B4r", "B5", "B8")
+LABELS: Final = (
+    "GPU.MEMORY.InfoROM_Corruption",
+    "USER.CODE.Illegal_Memory_Access",
+    "SYSTEM_SOFTWARE.CUDA.Host_Container_CUDA_Mismatch",
+)
+"""Those that the paper takes out (Table 4), by the names that they have here."""
+HARD: Final = 79
+"""Cases of layer hard: every fault once."""
+SEEDS: Final = ("1", "2", "3", "4", "5")
+COSTS: Final = ("makespan", "check_seconds", "gpu_seconds", "calls", "tokens_in", "tokens_out", "usd")
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """Cases under some arms. `tape`: a recording that is replayed."""
+
+    raws: Sequence[Raw]
+    arms: tuple[str, ...]
+    tape: Path | None = None
+
+
+def plans(tape: Path) -> dict[str, Posed]:
+    """Every set of the section by its name."""
+    hard = tuple(cases("hard", "1", HARD, "open"))
+    unseen = tuple(cases("unseen", "1", None, "open"))
+    removed = tuple(of_labels(LABELS))
+    return {
+        "recorded": Posed(tuple(recorded_cases(tape)), (*FREE, "B8-history", *sorted(recorded_arms(tape))), tape),
+        "hard": Posed(hard, (*FREE, "B8-history", "B6-sage", "B8-sage", "B8-liar"), None),
+        "unseen": Posed(unseen, ("B8",)),
+        "unseen, label known": Posed(tuple(map(known, unseen)), ("B8",)),
+        "removed": Posed(tuple(without_own(raw) for raw in removed), ("B8",)),
+        "removed, label known": Posed(removed, ("B8",)),
+    }
+
+
+def tape_of(folder: Path, out: Path) -> Path:
+    """All recordings as one: their cases and arms differ."""
+    files = [path.read_text().splitlines() for path in sorted(folder.glob(RECORDINGS))]
+    out.write_text("\n".join([files[0][0], *(line for lines in files for line in lines[1:])]) + "\n")
+    return out
+
+
+@cache
+def _asked(tape: Path) -> frozenset[tuple[str, str]]:
+    return frozenset((key.case, key.arm) for key in read_recording(tape).answers)
+
+
+def recorded_arms(tape: Path) -> set[str]:
+    return {arm for _, arm in _asked(tape)}
+
+
+def recorded_cases(tape: Path) -> Iterator[Raw]:
+    """Those of any layer that some arm was recorded on."""
+    there = {case for case, _ in _asked(tape)}
+    layers = [raw for layer in ("hard", "composite", "unseen") for raw in cases(layer, "1", None, "open")]
+    return (raw for raw in (*wild_cases(), *layers) if str(raw["id"]) in there)
+
+
+def of_labels(labels: Sequence[str], seeds: Sequence[str] = SEEDS) -> Iterator[Raw]:
+    """Hard cases of several seeds with just one cause, of these."""
+    for seed in seeds:
+        for raw in cases("hard", seed, None, "open"):
+            if raw["truth"]["primary"]["label"] in labels and not raw["truth"].get("also"):
+                yield raw
+
+
+def without_own(raw: Raw) -> Raw:
+    """The same case for a solver that has never heard of the cause."""
+    return {**raw, "truth": {**raw["truth"], "removed": [raw["truth"]["primary"]["label"]]}}
+
+
+def known(raw: Raw) -> Raw:
+    """The same case for a solver that knows all labels."""
+    return {**raw, "truth": {name: said for name, said in raw["truth"].items() if name != "removed"}}
+
+
+def answers(posed: Posed, jobs: int = 1) -> dict[str, Any]:
+    """Cases, and each arm's answers to them; of model arms those that the recording holds. `not_replayed`: what it should hold and does not."""
+    access = _access(posed.tape) if posed.tape else None
+    todo = [Job(raw, arms, access=access) for raw in posed.raws if (arms := _arms(posed, str(raw["id"])))]
+    found: dict[str, Any] = {"cases": {str(raw["id"]): _case(raw) for raw in posed.raws}, "arms": {name: {} for name in posed.arms}}
+    by_id, lost = {str(raw["id"]): raw for raw in posed.raws}, 0
+    for rows in spread(work, todo, jobs):
+        for row in rows:
+            if "failed" in row:
+                lost += 1
+            else:
+                found["arms"][row["arm"]][row["case"]] = _row(row, by_id[row["case"]])
+    order = list(by_id)
+    found["arms"] = {name: dict(sorted(said.items(), key=lambda one: order.index(one[0]))) for name, said in found["arms"].items()}
+    return found | ({"not_replayed": lost} if lost else {})
+
+
+def _arms(posed: Posed, case: str) -> tuple[str, ...]:
+    """B9 asks only where rules leave something open, so that a case without a question of its own is a case of it as well."""
+    asked = _asked(posed.tape) if posed.tape else frozenset()
+    return tuple(name for name in posed.arms if not ARMS[name].model or name == "B9" or (case, name) in asked)
+
+
+def _access(tape: Path) -> Access:
+    digest = hashlib.sha256(tape.read_bytes()).hexdigest()
+    return Access("", "", read_recording(tape).model, replay=tape.resolve(), tape=digest)
+
+
+def _case(raw: Raw) -> dict[str, Any]:
+    truth = raw["truth"]
+    causes = [truth["primary"]["label"], *(row["label"] for row in truth.get("also") or ())]
+    more = {name: list(truth[name]) for name in ("secondary_ok", "blind") if truth.get(name)}
+    return {"layer": raw["layer"], "causes": causes, **more, **({"removed": True} if truth.get("removed") else {})}
+
+
+def _row(row: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
+    """An answer in short: what it named where that is not just the truth, and what it took."""
+    mark = marked(row, raw)
+    said = {} if set(mark.answer.labels) == set(mark.truth.labels) else {"said": list(mark.answer.labels)}
+    took = {name: round(value, 4 if name == "usd" else 1) for name in COSTS if (value := getattr(mark.answer.cost, name))}
+    more: dict[str, Any] = {"names_blind_look": True} if mark.names_blind_look else {}
+    if mark.answer.account and mark.answer.account.says.startswith(PIPELINE):
+        more["pipeline"] = int(mark.answer.account.says.removeprefix(PIPELINE))
+    return {**said, **took, **more}
+
+
+def labels_met(folder: Path = INCIDENTS) -> dict[str, Any]:
+    """The label that `kb build` gives each published incident by the recorded model."""
+    export = agreement.as_export(folder) if folder.is_dir() else []
+    if not export:
+        return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
+    taxonomy = load_taxonomy()
+    rules = Labeller(taxonomy, Nearest.of(taxonomy, load_seeds()), CHECKS)
+    rows = asyncio.run(agreement.replayed(rules, [row for row, _, _ in export], agreement.ANSWERS))
+    return {
+        "answered": sum(bool(row.by) for row in rows),
+        "dated": sum(bool(row.time) for row in rows),
+        "labels": {row.id: row.label for row in rows if row.verdict == "labelled"},
+        "new": {row.id: row.named for row in rows if row.verdict != "labelled" and row.named},
+        "leaves": len(taxonomy.leaves),
+    }
+
+
+def measured(only: Sequence[str], before: Mapping[str, Any], jobs: int) -> dict[str, Any]:
+    """All sets, or some of them beside those that are there."""
+    sets: dict[str, Any] = dict(before.get("sets", {}))
+    with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as scratch:
+        for name, posed in plans(tape_of(ANSWERS, Path(scratch) / "tape.jsonl")).items():
+            if not only or name in only:
+                sets[name] = answers(posed, jobs)
+                print(f"{name}: {len(posed.raws)} cases", file=sys.stderr)
+    built = labels_met() if not only or "build" in only else before.get("build", {})
+    return {
+        "schema": SCHEMA,
+        "benchmark": VERSION,
+        "prompts": prompts_digest(),
+        "verdicts": [NO_FAULT, ABSTAIN],
+        "sets": sets,
+        "build": built,
+    }
+
+
+def written(found: Mapping[str, Any]) -> str:
+    """As a file: a case or an answer a line, so that a change is a change of lines."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(node: Any, depth: int = 0) -> Iterator[str]:
+    """What holds no mapping stands in one line."""
+    if not isinstance(node, Mapping) or not any(isinstance(one, Mapping) for one in node.values()):
+        yield json.dumps(node, ensure_ascii=False)
+        return
+    pad = " " * depth
+    yield "{"
+    for at, (name, one) in enumerate(node.items(), 1):
+        lines = list(_lines(one, depth + 1))
+        lines[0] = f"{pad} {json.dumps(name)}: {lines[0]}"
+        lines[-1] += "," if at < len(node) else ""
+        yield from lines
+    yield f"{pad}}}"
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure, and write the file."""
+    asks = argparse.ArgumentParser(prog="python -m tests.bench.aidai_cases", description=__doc__.partition("\n")[0])
+    asks.add_argument("--jobs", type=int, default=1)
+    asks.add_argument("--only", nargs="*", default=(), metavar="SET", help="sets of cases, or `build`; all others stay as they are")
+    asks.add_argument("--out", type=Path, default=RESULTS)
+    given = asks.parse_args(list(words))
+    before = json.loads(given.out.read_text()) if given.out.exists() else {}
+    given.out.write_text(written(measured(given.only, before, given.jobs)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
