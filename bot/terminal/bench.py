@@ -117,6 +117,21 @@ def bench_publish(
         typer.echo(path)
 
 
+@bench.command(name="questions")
+def bench_questions(
+    out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Where every figure goes as JSON.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask the model that is set, and keep its answers there; what is kept is not asked again."),
+    ] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answers of another recording than the one of this checkout.")] = None,
+    config: Config = None,
+) -> None:
+    """Metrics A, B and C: what a conversation says, the right look and a drafted check, the cause. Prints tables."""
+    code = _bench()
+    typer.echo(_going_on(lambda: code.ask_questions(settings(config), record, replay, out, lambda line: typer.echo(line, err=True))))
+
+
 @bench.command(name="new-case")
 def bench_new_case(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],

@@ -14,6 +14,7 @@ from typing import Any
 from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
+from graph.model.recorded import NoRecording
 from tests.bench import gates as gating
 from tests.bench import report as reports
 from tests.bench.arms import ARMS, BASELINES, GROUPS
@@ -24,6 +25,7 @@ from tests.bench.line import Access
 from tests.bench.lint import problems
 from tests.bench.outside import NoSuchArm, is_outside
 from tests.bench.plan import Plan
+from tests.bench.questions_report import section as of_questions
 from tests.bench.recording import begin, read_recording
 from tests.bench.run import Teller, run
 from tests.bench.run import names as arm_names
@@ -208,7 +210,7 @@ def write_report(
     """REPORT.md and its pictures beside it: of results, the gates' outcome, plays to the end, and with `texts` published incidents."""
     doc = read_results(results)
     _folder(out, "--out")
-    doc |= {"incidents": measure()} if texts else {}
+    doc |= {"incidents": measure(), "questions": _questions()} if texts else {}
     doc |= {"gates": read_results(gates)["gates"]} if gates else {}
     doc |= {"loop": {**(doc.get("loop") or {}), **_by_layers(loops)}} if loops else {}
     try:
@@ -219,6 +221,40 @@ def write_report(
     shown = "\n".join(f"![{path.stem}](pictures/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")
     return [out, *pictures]
+
+
+def _questions() -> dict[str, Any]:
+    from tests.bench.questions_run import measure  # the Slack surface comes with it
+
+    return measure()
+
+
+def ask_questions(settings: Settings, record: Path | None, replay: Path | None, out: Path | None, say: Say) -> str:
+    """Metrics A, B and C over all questions: written to a file where one is named, and the section of the report."""
+    from tests.bench.questions_run import RECORDED, ask_now, measure  # the Slack surface comes with it
+
+    model = _line(settings, record, replay)
+    try:
+        fresh = ask_now(model, record, say) if model and record else None
+        doc = measure(replay or RECORDED, fresh=fresh)
+    except NoRecording as why:
+        raise Refusal(str(why), 2) from why
+    if out:
+        _folder(out, "--json")
+        out.write_text(json.dumps(doc, indent=1) + "\n")
+    return of_questions({"questions": doc})
+
+
+def _line(settings: Settings, record: Path | None, replay: Path | None) -> Access | None:
+    """The model's endpoint, where its answers are to be recorded."""
+    if replay and record:
+        raise Refusal("--record and --replay: what is replayed is recorded already; name one", 2)
+    if replay and not replay.is_file():
+        raise Refusal(f"--replay {replay}: there is no such recording", 2)
+    key = settings.model_api_key.get_secret_value()
+    if record and not (settings.model_url or key):
+        raise Refusal("--record: there is no model to record; set RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_API_KEY for OpenAI", 2)
+    return Access(settings.model_url, key, settings.model_name, settings.model_seconds, record) if record else None
 
 
 def try_gates(seed: str, n: int | None, jobs: int, out: Path | None, progress: Say, say: Say, *, anew: bool = False) -> bool:
