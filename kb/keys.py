@@ -234,6 +234,11 @@ KEYS = _rows("""
     p2p.worst                        | float | gpu     | GB/s | slowest copy between this GPU and a peer, reading; attrs: peer
     gemm.tflops                      | float | gpu     |      | matrix products under full load, TFLOP/s
     gemm.share                       | float | gpu     |      | the same as a share of the median GPU of the run
+    expect.compute                   | float | gpu     |      | part of its speed that a GPU has at the SM clock it shows while it is not idle; attrs: clock usual seen expected
+    expect.gemm                      | float | gpu     |      | matrix products against those of most GPUs of the same model; attrs: seen expected clock usual
+    expect.h2d                       | float | gpu     |      | copies from the host against what the GPU's link carries; attrs: seen expected link
+    expect.d2h                       | float | gpu     |      | copies to the host against what the GPU's link carries; attrs: seen expected link
+    expect.busbw                     | float | host    |      | bus bandwidth within the host against what its NVLinks carry; attrs: seen expected ranks
     gemm.temp                        | int   | gpu     | C    | core temperature at the end of the load
     gemm.errors                      | int   | gpu     |      | results that differ from the first one of the same product
     gemm.died                        | bool  | gpu     |      | the load ended on this GPU before its time

@@ -124,6 +124,11 @@ WORDS = _rows("""
     nccl.wrong                      | all-reduce counted {value} wrong elements
     nccl.busbw_max                  | all-reduce reaches {value} {unit}
     nccl.failure                    | nccl-tests did not run: {word}
+    expect.compute                  | {device} at an SM clock of {attrs.clock} of {attrs.usual} MHz: {attrs.seen} TFLOP/s of {attrs.expected} expected
+    expect.gemm                     | {device} computes {attrs.seen} TFLOP/s of {attrs.expected} expected
+    expect.h2d                      | copies to {device} reach {attrs.seen} GB/s of {attrs.expected} expected over {attrs.link}
+    expect.d2h                      | copies from {device} reach {attrs.seen} GB/s of {attrs.expected} expected over {attrs.link}
+    expect.busbw                    | all-reduce of {attrs.ranks} GPUs reaches {attrs.seen} GB/s of {attrs.expected} expected
     step.diverged                   | the same training steps give another loss on {device}
     bw.h2d                          | copies to {device} reach {value} {unit}
     bw.d2h                          | copies from {device} reach {value} {unit}

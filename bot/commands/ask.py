@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bot.commands.expecting import expect
 from bot.terminal.edge import answer, fail, letters, run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Attach, Config, Hosts, Inventory, Json, Sandbox
@@ -218,6 +219,31 @@ def report(
 
 @commands.command(
     rich_help_panel=PANEL,
+    epilog="Examples: rackmedic explain inc-1a2b3c --verify; rackmedic explain inc-1a2b3c --svg why.svg; rackmedic explain --sandbox case.yaml",
+)
+def explain(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")] = "",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every contract over the reasoning against what is kept; 1 where one is broken.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it instead; `-`: to stdout.", allow_dash=True)] = None,
+    sandbox: Sandbox = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Why the latest diagnosis came to what it says: each cause with its proof, what speaks against it, what moved it and what it calls for.
+
+    Read from the Redis and the data folder that `rackmedic serve` uses. Asks no host; with --sandbox it diagnoses a simulated case and explains that.
+    """
+    from bot.terminal.explain import ExplainRequest, explain_incident
+
+    request = answer(lambda: ExplainRequest(incident, sandbox, svg, verify, json))
+    settings = settings_of(config)
+    run(lambda: explain_incident(settings, request))
+
+
+@commands.command(
+    rich_help_panel=PANEL,
     epilog="Examples: rackmedic picture inc-1a2b3c --kind timeline; rackmedic picture inc-1a2b3c --kind heatmap --key gpu.temp.core --out hot.png",
 )
 def picture(
@@ -254,3 +280,6 @@ def picture(
 
     settings = replace_inventory(settings, inventory)
     run(lambda: draw_once(settings, request))
+
+
+commands.add_typer(expect, rich_help_panel=PANEL)

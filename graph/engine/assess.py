@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from graph.engine.abnormal import is_odd, may_be_odd
-from graph.engine.belief import OF_LINKS, Belief, alike_against_profile, beliefs
+from graph.engine.belief import OF_LINKS, Belief, Match, alike_against_profile, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
@@ -214,11 +214,18 @@ def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:
     return tuple({(f.host, f.key, f.device if not is_text(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[::-1]
 
 
+def _with_expected_next(support: Sequence[Match]) -> tuple[Match, ...]:
+    """What decides, then what stays below the expected: it says in numbers what the cause costs."""
+    below = [match for match in support[1:] if match.clue.key.startswith("expect.")]
+    return (*support[:1], *below, *(match for match in support[1:] if match not in below))
+
+
 def cite(rows: Sequence[Belief], most: int = MOST_EVIDENCE) -> list[Evidence]:
     """The lines that show it, decisive ones first, every guilty subject represented before any is cited twice."""
     found: dict[tuple[str, str, str], Evidence] = {}
-    depth = max((len(row.support) for row in rows), default=0)
-    for match in (row.support[n] for n in range(depth) for row in rows if n < len(row.support)):
+    shows = [_with_expected_next(row.support) for row in rows]
+    depth = max(map(len, shows), default=0)
+    for match in (support[n] for n in range(depth) for support in shows if n < len(support)):
         fact = match.fact
         found.setdefault(
             (fact.host, fact.check, fact.line or match.says),

@@ -10,6 +10,7 @@ from typing import Any
 
 from kb.catalogues.xid import repeats
 from tools.devices import missing_gpus
+from tools.expected import below_expected
 from tools.fact import Fact, Status
 
 FEWEST_CLOCKS = 3
@@ -32,6 +33,7 @@ def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[
         *unmanaged_fabrics(facts),
         *unowned_memory(facts),
         *mtus_apart(facts),
+        *below_expected(facts),
     ]
 
 

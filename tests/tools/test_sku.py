@@ -106,3 +106,36 @@ def test_all_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         "expected a mapping",
     ):
         assert part in str(refused.value), part
+
+
+OWN = """
+name: ours
+title: Eight of a GPU that nobody else has
+products: ["ACME G1"]
+gpus: 8
+performance: {bf16: 500, memory: 3000, host: 63, nvlink: 300, domain: 8, network: 400, rated_mhz: 1500, max_mhz: 1600, source: "https://acme.example/g1"}
+"""
+
+
+def test_a_site_describes_a_gpu_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text(OWN)
+    gpu = load_skus(tmp_path)["ours"].accelerator
+    assert gpu is not None
+    assert (gpu.peak("bf16"), gpu.peak("fp8"), gpu.nvlink, gpu.network, gpu.node) == (5e14, None, 3e11, 5e10, 8)
+    assert gpu.share_at(750) == 0.5
+    assert SKUS["dgx-h100-8"].accelerator is None, "the catalogue describes it"
+
+
+@pytest.mark.parametrize(
+    ("instead", "told"),
+    [
+        ("bf16: 500, ", "needs the rate of one of"),
+        ("domain: 8, ", "go together"),
+        ("memory: 3000, ", "memory"),
+        ("rated_mhz: 1500, ", "rated_mhz"),
+    ],
+)
+def test_half_a_gpu_is_refused_with_what_is_missing(tmp_path: Path, instead: str, told: str) -> None:
+    (tmp_path / "ours.yaml").write_text(OWN.replace(instead, ""))
+    with pytest.raises(BadSku, match=told):
+        load_skus(tmp_path)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from kb.address import bdf
+from kb.catalogues.accelerators import PRECISIONS, Accelerator
 from kb.keys import find
 from kb.shapes import SomeTexts, StrictModel, Text
 from kb.yaml import Problems, files_of, read, validated
@@ -34,6 +35,8 @@ class Sku:
     expect: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    accelerator: Accelerator | None = None
+    """Its GPU as the site describes it; None where the catalogue does."""
 
     def expected(self, key: str, device: str | None) -> Value:
         """What `key` should be on `device`, or None where nothing is expected. A device's own row wins, a null there silences."""
@@ -120,6 +123,47 @@ class _Expect(StrictModel):
         return given
 
 
+_Rate = Annotated[float, Field(gt=0, le=1e6)]
+_Clock = Annotated[int, Strict(), Field(ge=100, le=10_000)]
+
+
+class _Performance(StrictModel):
+    """A GPU that the catalogue does not know: TFLOP/s of dense products, GB/s of one direction, Gbit/s of its part of the adapters, MHz."""
+
+    arch: Text = ""
+    bf16: _Rate | None = None
+    fp16: _Rate | None = None
+    fp8: _Rate | None = None
+    tf32: _Rate | None = None
+    memory: _Rate
+    host: _Rate
+    host_link: Text = "PCIe"
+    nvlink: _Rate | None = None
+    domain: Annotated[int, Strict(), Field(ge=1, le=4096)] = 1
+    in_switch: Annotated[bool, Strict()] = False
+    network: _Rate | None = None
+    rated_mhz: _Clock
+    max_mhz: _Clock
+    source: Text
+
+    @model_validator(mode="after")
+    def _whole(self) -> "_Performance":
+        if not any(getattr(self, precision) for precision in PRECISIONS):
+            raise ValueError(f"needs the rate of one of {', '.join(PRECISIONS)}")
+        if (self.nvlink is None) is (self.domain > 1):
+            raise ValueError("nvlink and a domain of more than one GPU go together")
+        return self
+
+    def accelerator(self, name: str, title: str, products: tuple[str, ...], gpus: int) -> Accelerator:
+        """The same as a row of the catalogue."""
+        rates = {precision: getattr(self, precision) for precision in PRECISIONS}
+        return Accelerator(
+            name, self.arch, title, products, tuple((precision, rate * 1e12) for precision, rate in rates.items() if rate), self.memory * 1e9,
+            gpus, self.domain, (self.nvlink or 0.0) * 1e9, self.in_switch, self.host_link, self.host * 1e9, (self.network or 0.0) * 1e9 / 8,
+            self.rated_mhz, self.max_mhz, self.source, self.source,
+        )  # fmt: skip
+
+
 class _Profile(StrictModel):
     name: Text
     title: Text
@@ -128,6 +172,7 @@ class _Profile(StrictModel):
     bus: tuple[Annotated[Text, AfterValidator(_address)], ...] = ()
     expect: tuple[_Expect, ...] = ()
     devices: dict[str, dict[_Key, Any]] = Field(default_factory=dict)
+    performance: _Performance | None = None
 
     @property
     def sku(self) -> Sku:
@@ -141,4 +186,5 @@ class _Profile(StrictModel):
             expect={"gpu.count": self.gpus, "pcie.gpu_count": self.gpus, **{row.key: row.typed for row in self.expect}},
             devices=self.devices,
             sources={row.key: row.source for row in self.expect},
+            accelerator=self.performance.accelerator(self.name, self.title, self.products, self.gpus) if self.performance else None,
         )

@@ -7,7 +7,7 @@ from deploy.sandbox.cluster.faults.scene import Scene
 @fault("G17", "GPU.CONFIG.Clocks_Locked_Low", "Clocks of a GPU locked low", "gpu", "slows")
 def clocks_locked_low(s: Scene) -> None:
     s.gpu.reasons.app_clocks, s.gpu.reasons.idle = True, False
-    s.gpu.sm_clock = s.gpu.app_clock = s.node.profile.idle_sm
+    s.gpu.sm_clock = s.gpu.app_clock = int(s.number("mhz", s.node.profile.idle_sm))
     s.gpu.temp, s.gpu.memory_temp = 41, 47
     s.gpu.power_draw = round(s.node.profile.idle_watts * 2.1, 2)
 

@@ -1,0 +1,87 @@
+"""GPUs as their vendors describe them: what each computes, reads and moves a second at best, and at which clock. Pure look-ups over a table.
+
+Rates of matrix products are dense ones, links count one direction. What a vendor does not state, or a GPU does not have, is None or zero, never a guess.
+"""
+
+import fnmatch
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal
+
+from kb.catalogues.table import rows
+
+Precision = Literal["bf16", "fp16", "fp8", "tf32"]
+PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "tf32")
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One GPU in the server that it is mostly sold in.
+
+    Rates are FLOP/s and bytes/s. `node` GPUs are in a server and `domain` joined by NVLink, with or without switches that add up `in_switch`;
+    `network` is the part of a GPU in its server's adapters, 0 where servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
+    """
+
+    name: str
+    arch: str
+    title: str
+    products: tuple[str, ...]
+    flops: tuple[tuple[Precision, float], ...]
+    memory: float
+    node: int
+    domain: int
+    nvlink: float
+    in_switch: bool
+    host_link: str
+    host: float
+    network: float
+    rated_mhz: int
+    max_mhz: int
+    source: str
+    clock_source: str
+
+    def peak(self, precision: Precision) -> float | None:
+        """Dense FLOP/s of matrix products, None where it has no such unit."""
+        return dict(self.flops).get(precision)
+
+    def share_at(self, mhz: float | None) -> float:
+        """The part of its peak that a GPU has at an SM clock; no clock above the rated one is relied on."""
+        return 1.0 if mhz is None else min(1.0, max(mhz, 1.0) / self.rated_mhz)
+
+    def fits(self, product: str) -> bool:
+        """Whether nvidia-smi's product name is one of it."""
+        return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
+
+
+@cache
+def accelerators() -> dict[str, Accelerator]:
+    """Every GPU by its name."""
+    return {row["name"]: _accelerator(row) for row in rows("accelerators")}
+
+
+@lru_cache(maxsize=256)
+def of_product(product: str) -> Accelerator | None:
+    """The GPU that nvidia-smi calls so."""
+    return next((one for one in accelerators().values() if one.fits(product)), None)
+
+
+def _accelerator(row: dict[str, str]) -> Accelerator:
+    return Accelerator(
+        name=row["name"],
+        arch=row["arch"],
+        title=row["title"],
+        products=tuple(row["products"].split(";")),
+        flops=tuple((precision, float(row[precision]) * 1e12) for precision in PRECISIONS if row[precision]),
+        memory=float(row["memory_gbs"]) * 1e9,
+        node=int(row["node"]),
+        domain=int(row["domain"]),
+        nvlink=float(row["nvlink_gbs"]) * 1e9,
+        in_switch=row["in_switch"] == "yes",
+        host_link=row["host_link"],
+        host=float(row["host_gbs"]) * 1e9,
+        network=float(row["nic_gbps"]) * 1e9 / 8,
+        rated_mhz=int(row["rated_mhz"]),
+        max_mhz=int(row["max_mhz"]),
+        source=row["source"],
+        clock_source=row["clock_source"],
+    )

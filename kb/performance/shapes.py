@@ -1,0 +1,161 @@
+"""What may be asked about: a step of training, an all-reduce, a matrix product, a copy. Each refuses what cannot be, by the name of its field."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kb.catalogues.accelerators import Precision
+from kb.performance.quantities import bytes_in_words
+
+Recompute = Literal["none", "selective", "full"]
+Sharding = Literal["none", "optimizer", "full"]
+RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
+SHARDING: tuple[Sharding, ...] = ("none", "optimizer", "full")
+HEAD = 128
+"""Hidden size per layer of dense transformers, about: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32."""
+MOST = 1 << 24
+"""GPUs, layers or sequences beyond which a number is a slip."""
+
+
+class BadShape(ValueError):
+    """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field, self.why = field, why
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    """One step of training a dense transformer. `batch` is in sequences, over all GPUs; what data parallelism is left follows from the rest.
+
+    `layers` and `hidden` are estimated from `params` where they are 0. `interleave` is how many pieces of the model a stage of the pipeline holds.
+    """
+
+    params: float
+    sequence: int
+    batch: int
+    gpus: int
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    micro: int = 1
+    interleave: int = 1
+    layers: int = 0
+    hidden: int = 0
+    precision: Precision = "bf16"
+    recompute: Recompute = "none"
+    sharding: Sharding = "optimizer"
+
+    def __post_init__(self) -> None:
+        _within("params", self.params, 1e6, 1e14)
+        for field in ("sequence", "batch", "gpus", "tensor", "pipeline", "context", "micro", "interleave"):
+            _within(field, getattr(self, field), 1, MOST)
+        for field in ("layers", "hidden"):
+            _within(field, getattr(self, field), 0, MOST)
+        if self.gpus % self.model_gpus:
+            raise BadShape(
+                "gpus", f"{self.gpus} cannot be divided by tensor {self.tensor} x pipeline {self.pipeline} x context {self.context}"
+            )
+        if self.batch % (self.data * self.micro):
+            raise BadShape("batch", f"{self.batch} cannot be divided by data parallelism {self.data} x micro batch {self.micro}")
+        if self.depth < self.pipeline * self.interleave:
+            raise BadShape("pipeline", f"{self.depth} layers are fewer than pipeline {self.pipeline} x interleave {self.interleave}")
+
+    @property
+    def model_gpus(self) -> int:
+        """GPUs that hold the model once."""
+        return self.tensor * self.pipeline * self.context
+
+    @property
+    def data(self) -> int:
+        """How many times the model is held."""
+        return self.gpus // self.model_gpus
+
+    @property
+    def micros(self) -> int:
+        """Micro batches that pass a pipeline in a step."""
+        return self.batch // (self.data * self.micro)
+
+    @property
+    def tokens(self) -> int:
+        return self.batch * self.sequence
+
+    @property
+    def width(self) -> float:
+        """The hidden size: as said, or of a model of so many parameters (12 x layers x hidden²)."""
+        return float(self.hidden) if self.hidden else (HEAD * self.params / 12) ** (1 / 3)
+
+    @property
+    def depth(self) -> int:
+        return self.layers or max(1, round(self.params / (12 * self.width**2)))
+
+    def in_words(self) -> str:
+        """`a step of 70 B parameters: 1,024 sequences of 8,192 on 64 GPUs (tensor 8, pipeline 4, data 2)`."""
+        parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.data))
+        split = ", ".join(f"{name} {n}" for name, n in parts if n > 1 or name == "data")
+        return (
+            f"a step of {self.params / 1e9:.4g} B parameters in {self.precision}: {self.batch:,} sequences of {self.sequence:,} "
+            f"on {self.gpus:,} GPUs ({split})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """A sum of so many bytes over so many GPUs. `network` is bytes/s of all adapters of a server together, where they are not the usual ones."""
+
+    size: float
+    gpus: int
+    network: float | None = None
+
+    def __post_init__(self) -> None:
+        _within("size", self.size, 1, 1e15)
+        _within("gpus", self.gpus, 2, MOST)
+        if self.network is not None:
+            _within("network", self.network, 1e6, 1e14)
+
+    def in_words(self) -> str:
+        return f"an all-reduce of {bytes_in_words(self.size)} over {self.gpus:,} GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """One matrix product, m x k by k x n."""
+
+    m: int
+    n: int
+    k: int
+    precision: Precision = "bf16"
+
+    def __post_init__(self) -> None:
+        for field in ("m", "n", "k"):
+            _within(field, getattr(self, field), 1, 1 << 30)
+
+    def in_words(self) -> str:
+        return f"a product of {self.m:,} x {self.k:,} by {self.k:,} x {self.n:,} in {self.precision}"
+
+
+CopyKind = Literal["host", "peer", "memory"]
+COPIES: tuple[CopyKind, ...] = ("host", "peer", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """So many bytes in one direction: between host and GPU, between two GPUs over NVLink, or read and written within a GPU's memory."""
+
+    size: float
+    kind: CopyKind = "host"
+
+    def __post_init__(self) -> None:
+        _within("size", self.size, 1, 1e15)
+
+    def in_words(self) -> str:
+        ends = {"host": "between host and GPU", "peer": "between two GPUs", "memory": "within a GPU's memory"}
+        return f"a copy of {bytes_in_words(self.size)} {ends[self.kind]}"
+
+
+Shape = JobShape | AllReduce | Gemm | Copy
+
+
+def _within(field: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise BadShape(field, f"{value:g} is not between {least:g} and {most:g}")
