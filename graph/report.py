@@ -117,6 +117,41 @@ class SiteNote(Stored):
     source: str = ""
 
 
+class GuideStepRow(Stored):
+    """One step of a guide's run: what it is about, how it stands, and what was seen or why not."""
+
+    id: str
+    mark: Literal["done", "skipped", "unsure", "waiting", "next", "later", "people"]
+    does: str = ""
+    says: str = ""
+
+
+class GuideRun(Stored):
+    """Where a troubleshooting guide stands. `called`: somebody asked for it; else it fits what was reported, and is only held against what is
+    known. `due`: when the wait that it is in is over."""
+
+    id: str
+    title: str
+    called: bool = False
+    steps: tuple[GuideStepRow, ...] = ()
+    due: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether something of it is still to come."""
+        return any(row.mark in ("next", "waiting", "later") for row in self.steps)
+
+
+class UnprovenCause(Stored):
+    """What the cause may well be where none is proven: by a model's `reading` of words and findings, or by `facts` that speak for it and do not
+    decide. `p` as whoever says it gives it, 0 to 1; `because`: why it is not proven."""
+
+    label: str
+    p: float
+    by: Literal["reading", "facts"]
+    because: str = ""
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -128,10 +163,16 @@ class Report(Stored):
     could_not_look: tuple[Blind, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
+    likely: UnprovenCause | None = None
+    """Of the causes of the taxonomy the likeliest, where none is proven: nothing is proposed for it."""
     ideas: tuple[Conjecture, ...] = ()
     """Causes beyond the taxonomy that a model thought of, where none was proven: for our own people alone."""
+    guide: GuideRun | None = None
+    """The guide that was called, or fits what was reported."""
     doubts: tuple[str, ...] = ()
     """What a second reading of the findings holds against root causes that the facts leave narrow."""
+    broken: tuple[str, ...] = ()
+    """Promises of its own reasoning that did not hold: then it claims nothing."""
     changed: str = ""
     """What was believed before news changed it; said first."""
     reply: str = ""

@@ -24,10 +24,9 @@ ItemKind = Literal[
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
 ALERTED = "alerts"
 """Who speaks in an item that alerts made."""
-REMIND, UNANSWERED, WITHDRAWN = "remind", "unanswered", "withdrawn"
-"""Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing; a customer needs it no more."""
-ALERTS_OVER, ALERTS_AGAIN = "alerts_over", "alerts_again"
-"""Why an incident is looked at: the alerts that it hears of are over; or were, and fire again by the time it is."""
+REMIND, UNANSWERED, WITHDRAWN, ALERTS_OVER, ALERTS_AGAIN = "remind", "unanswered", "withdrawn", "alerts_over", "alerts_again"
+"""Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing, or needs it no more; the alerts that
+it hears of are over, or were and fire again."""
 
 
 class Stored(BaseModel):
@@ -187,9 +186,8 @@ class Stats(Stored):
     """Cost of an incident so far, summed over its turns. Seconds are the transport's (virtual in the in-process sandbox)."""
 
     hosts: int = 0
-    """That were asked."""
+    """That were asked; `silent`: of these, that answered nothing."""
     silent: int = 0
-    """Of these, that answered nothing."""
     checks: int = 0
     check_seconds: float = 0.0
     makespan_seconds: float = 0.0
@@ -215,7 +213,7 @@ class Ticket(Stored):
     true_cause: str = ""
     closed_by: str = ""
     handed: bool = True
-    """Somebody was handed it; False where closing the incident alone noted its cause here."""
+    """False where closing the incident alone noted its cause here."""
 
 
 class Rung(Stored):
@@ -261,9 +259,8 @@ class Ladder(Stored):
     held_elsewhere: str = ""
     """Who has the node out of service where that is not this fix, in a sentence: whoever did it returns it."""
     proven: str = ""
-    """The action after which the proof passed."""
+    """The action after which the proof passed; `tried`: the plan that it belonged to."""
     tried: int = 0
-    """The plan that it belonged to."""
     since: datetime | None = None
     """When the last remedy that changes the host itself was claimed: what the host said before counts no more."""
     fault: FaultCondition | None = None
@@ -325,9 +322,8 @@ class CustomerSilence(Stored):
     since: datetime | None = None
     """Since when they owe an answer; None while they owe none."""
     reminded: datetime | None = None
-    """When they were asked once more, which is done once."""
+    """When they were asked once more, which is done once; `handed`: when our people got it because of that."""
     handed: datetime | None = None
-    """When our people got it because of that."""
     withdrawn: bool = False
     """They took their report back and have said nothing since: nobody reminds them."""
 
@@ -381,6 +377,10 @@ class Incident(TypedDict, total=False):
     explored: dict[str, Any]
     facts: str
     """Digest of the facts snapshot in the evidence store."""
+    receipts: str
+    """Digest of what hosts answered, as it came (`graph.reasoning.receipts`)."""
+    reasoning: str
+    """Digest of the latest diagnosis's graph (`graph.reasoning.nodes`)."""
     to_look: list[dict[str, str]]
     """Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}."""
     rounds: int
@@ -390,7 +390,7 @@ class Incident(TypedDict, total=False):
     owner: str
     """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
     quiet_until: str
-    """Until when nothing is said in the thread but to a mention; absent while nobody asked for quiet."""
+    """Until when only a mention is answered."""
     silence: dict[str, Any]
     """How long a customer has not answered (`CustomerSilence`); absent in incidents of our own."""
     correction: dict[str, Any]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
-from bot.terminal.paper import indented, paper
+from bot.terminal.paper import indented, json_line, paper
 from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
 from tools.acting.scheduled import DRAINED
@@ -206,7 +206,7 @@ def unread(facts: Sequence[Fact]) -> str:
 
 def fact_line(fact: Fact) -> str:
     """A fact as one line of JSON."""
-    return json.dumps(fact_row(fact), default=str, ensure_ascii=False)
+    return json_line(fact_row(fact))
 
 
 def fact_row(fact: Fact) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 over the simulated cluster of a case, where people are played by name."""
 
 import contextlib
-import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from bot.settings import Settings
 from bot.terminal.diagnose import BETWEEN, first_message, watched
 from bot.terminal.document import document
 from bot.terminal.edge import complain, letters
-from bot.terminal.paper import indented, paper
+from bot.terminal.paper import indented, json_line, paper
 from bot.terminal.piped import piped_lines
 from bot.terminal.replies import LONGEST, ThreadReply
 from bot.terminal.report import report_text, told_text
@@ -71,7 +70,7 @@ async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json
                 if not await talk.answered(line):
                     break
             if as_json:
-                print(json.dumps(await talk.document(), ensure_ascii=False))
+                print(json_line(await talk.document()))
     return 0
 
 

@@ -1,7 +1,6 @@
 """The same conversation in a terminal: one diagnosis with a live view on stderr and the report on stdout. Proves no identity, so it approves nothing."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +16,7 @@ from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.document import document
-from bot.terminal.paper import paper
+from bot.terminal.paper import json_line, paper
 from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, note_without_inventory, refuse_without_inventory, stage_of
@@ -43,7 +42,7 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
         state, report, told = await _turns(world, first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
         replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
-        print(json.dumps(document(state, report) | replies, ensure_ascii=False))
+        print(json_line(document(state, report) | replies))
     else:
         paper().print(report_text(state, report))
         for row in told:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import BadSite, site_checks, site_filters, site_incidents, site_pages, site_rules, site_skus, site_taxonomy
+from bot.run.site import BadSite, site_checks, site_filters, site_guides, site_incidents, site_pages, site_rules, site_skus, site_taxonomy
 from bot.settings import Settings
 from bot.terminal.paper import paper
 from kb.history.bm25 import Corpus
@@ -193,7 +193,7 @@ def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "sku")
+PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
 
 
 def problems_of(settings: Settings) -> list[str]:
@@ -210,6 +210,7 @@ def problems_of(settings: Settings) -> list[str]:
         lambda: site_filters(settings.kb_dir),
         lambda: site_incidents(settings.kb_dir, taxonomy),
         lambda: site_pages(settings.kb_dir, taxonomy),
+        lambda: site_guides(settings),
         lambda: site_skus(settings.kb_dir),
     ):
         try:

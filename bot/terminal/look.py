@@ -1,7 +1,6 @@
 """`rackmedic look`: any checks on any hosts, folded by what differs or as JSON lines. Looks only; keeps nothing; changes nothing."""
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from bot.terminal.catalogues import fact_row
 from bot.terminal.differences import Differences
 from bot.terminal.heat import heat_table, write
 from bot.terminal.job import jobs_hosts
-from bot.terminal.paper import paper
+from bot.terminal.paper import json_line, paper
 from bot.terminal.requests import LookRequest
 from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from kb.keys import find
@@ -126,7 +125,7 @@ class _Lines:
         self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
         for fact in answer.facts:
             row = {"host": fact.host or answer.host, **fact_row(replace(fact, line=redact(fact.line)))}
-            print(json.dumps(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}, default=str, ensure_ascii=False))
+            print(json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
         print(end="", flush=True)
 
 

@@ -1,7 +1,6 @@
 """`rackmedic picture`: one picture of an incident as a file, and its rows as text for who cannot see it."""
 
 import asyncio
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bot.pictures.drawing import Drawing
 from bot.postmortem.single import PICTURES, PictureName, one_drawing
 from bot.refusal import Refusal
+from bot.terminal.paper import json_line
 from bot.terminal.requests import picture_kind
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def written(drawing: Drawing, request: PictureRequest) -> int:
 def show(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
     """On stdout. `size`: bytes of the file that was written."""
     if request.as_json:
-        print(json.dumps(as_json(drawing, request, size), ensure_ascii=False))
+        print(json_line(as_json(drawing, request, size)))
         return
     if request.out is None or terminal:
         sys.stdout.write(drawing.text)

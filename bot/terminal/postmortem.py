@@ -1,7 +1,6 @@
 """`rackmedic report`: an incident as a page to keep, for our own people or for the customer who reported it."""
 
 import contextlib
-import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import CustomerSide, IncidentSources, called_by_id
 from bot.postmortem.page import Page, as_json
 from bot.refusal import Refusal
+from bot.terminal.paper import json_line
 
 if TYPE_CHECKING:
     from bot.settings import Settings
@@ -65,7 +65,7 @@ async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
         _write(request.out, content)
     if request.as_json:
         row = {"file": str(request.out), "format": request.written, "bytes": len(content)} if request.to_file else {}
-        print(json.dumps({**as_json(page), **row}, ensure_ascii=False))
+        print(json_line({**as_json(page), **row}))
     elif request.to_file:
         print(f"{request.out}: {FORMATS[request.written].says}, {len(content):,} bytes, for {_readers(page)}. Read it before it leaves.")
     else:

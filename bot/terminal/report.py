@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from bot.terminal.paper import indented, line
+from graph.guided import every_line
 from graph.reading import counts, files
 from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
-from graph.report import Found, PlannedAction, Report
+from graph.report import Found, PlannedAction, Report, UnprovenCause
 from graph.rows import IncidentRows
 from graph.state import Conjecture, Hypothesis, Incident, Stats
 from kb.redact import visible
@@ -31,7 +32,7 @@ NOWHERE = "would be put up for approval, in this order (a terminal approves noth
 def report_text(state: Incident, report: Report, *, decided: str = "") -> RenderableType:
     """The whole report as one renderable. `decided`: how its actions go on, where they can be decided."""
     rows = IncidentRows(state)
-    parts: list[RenderableType] = [line(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
+    parts: list[RenderableType] = [line(rows.id), Text(visible(report.headline or report.outcome), style=_colour(report))]
     parts += [Text(visible(report.changed))] if report.changed else []
     parts += [Text(visible(said), style="yellow") for said in said_in(report) if said not in report.headline + report.reply]
     if report.reply:
@@ -46,7 +47,9 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
     parts += _list("files", [f"{row.name} {files.in_words(row)}" for row in report.files])
     parts += _list("in the logs", [said for log in report.logs for said in in_words(log)])
+    parts += _list(f"guide {report.guide.id}: {report.guide.title}", every_line(report.guide)) if report.guide else []
     parts += _list("questions", report.questions)
+    parts += _list("likely and unproven", [_likely(report.likely)] if report.likely else [])
     parts += [part for idea in report.ideas for part in _idea(idea)]
     parts += _list("a second reading doubts it", report.doubts)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
@@ -84,6 +87,11 @@ def _cause(cause: Hypothesis) -> list[RenderableType]:
     if cause.because:
         rows.append(Text(f"  {visible(cause.because)}"))
     return rows
+
+
+def _likely(row: UnprovenCause) -> str:
+    said = f"a model's reading gives it {counts.sure(row.p)}" if row.by == "reading" else f"the facts make it {counts.sure(row.p)} likely"
+    return f"{row.label}: {said}; {row.because or 'no fact proves it'}"
 
 
 def _idea(idea: Conjecture) -> list[RenderableType]:

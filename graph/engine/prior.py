@@ -42,11 +42,15 @@ def word_priors(taxonomy: Taxonomy, brief: Brief) -> dict[str, float]:
     return {label: min(MOST_WORDS, lift) for label, lift in lifts.items() if lift > 0}
 
 
+def by_words(taxonomy: Taxonomy, brief: Brief, most: int) -> list[str]:
+    """Labels that the report sounds like, most alike first."""
+    return [label for label, _ in Nearest.of(taxonomy).rank(f"{brief.text} {' '.join(brief.signatures)}", brief.symptoms, most=most)]
+
+
 def likely_by_words(taxonomy: Taxonomy, brief: Brief, most: int) -> list[str]:
     """Labels that may be decided and that the report sounds like, most alike first; then the others, as they stand in the taxonomy."""
     decidable = taxonomy.decidable
-    ranked = Nearest.of(decidable).rank(f"{brief.text} {' '.join(brief.signatures)}", brief.symptoms, most=most)
-    return list(dict.fromkeys([*(label for label, _ in ranked), *decidable.leaves]))[:most]
+    return list(dict.fromkeys([*by_words(decidable, brief, most), *decidable.leaves]))[:most]
 
 
 def read_priors(causes: Mapping[str, float]) -> dict[str, float]:

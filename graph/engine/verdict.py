@@ -58,6 +58,8 @@ class Standing:
     unasked: tuple[tuple[str, str], ...] = ()
     unseen: tuple[str, ...] = ()
     """The hosts that keep it undecided, where nothing else does."""
+    absent: bool = False
+    """Rejected because what would show it does not, and nothing contradicts it: where looks cannot show every such cause, it may be all the same."""
 
 
 HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
@@ -226,7 +228,7 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
         return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
     if not coverage.decidable(leaf):
         return standing("inconclusive", "no check that was run can decide it")
-    return standing("rejected", _says_no(best, coverage))
+    return replace(standing("rejected", _says_no(best, coverage)), absent=not best.against)
 
 
 def _seen(row: Belief) -> str:

@@ -42,12 +42,16 @@ class Turn:
     named: bool = False
     """Whether people named them; otherwise they are all that the channel may see."""
     priors: Mapping[str, float] = field(default_factory=dict)
+    moves: tuple[Sequence[Any], ...] = ()
+    """Who moved which belief beside facts, and by how much (`graph.reasoning.moves`, as stored)."""
     past: tuple[str, ...] = ()
     """Labels of the two most similar incidents."""
     reading: Mapping[str, float] = field(default_factory=dict)
     """Labels that a model's last reading finds likely, each with its probability."""
     recalled: tuple[Mapping[str, Any], ...] = ()
     """Lessons that were alike, in this turn or an earlier one (`RecalledLesson`, as stored)."""
+    guide: Mapping[str, Any] = field(default_factory=dict)
+    """The guide that runs, and how far it is (`graph.incident.guiding.running`, as stored)."""
     asked_model: tuple[str, ...] = ()
     without_model: str = ""
     again: int = 0

@@ -17,10 +17,13 @@ from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
 from graph.incident.fixes import is_look, with_fixes, with_results
+from graph.incident.guiding.steps import no_such_guide, unknown_guide, with_guide
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
+from graph.incident.thinking.checked import checked
 from graph.incident.thinking.exploring import tried_out
+from graph.incident.thinking.suspecting import likely_cause
 from graph.incident.tickets import hand_over
 from graph.learning.noted import with_notes
 from graph.learning.recalled import with_recalled
@@ -45,20 +48,29 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     ports = runtime.context
     case = await with_results(await read_case(state, ports), ports)
     now = await weigh(case, ports)
-    diagnosing = (case.looks or is_look(case.item)) and not case.stands
+    lost = unknown_guide(case, ports)
+    diagnosing = (case.looks or is_look(case.item)) and not (case.stands or lost)
     said = _with_files(
-        _with_pictures(_noted(_looked(case, now, ports), case, now, ports), case) if diagnosing else await answer(case, now, ports), case
+        _with_pictures(_noted(_looked(case, now, ports), case, now, ports), case)
+        if diagnosing
+        else no_such_guide(case, ports)
+        if lost
+        else await answer(case, now, ports),
+        case,
     )
     concluded = await with_fixes(said, case, now, ports)
+    kept: dict[str, Any] = {}
     if diagnosing:
-        concluded = _to_people(concluded, case, now)
+        concluded, kept = await checked(_to_people(concluded, case, now), case, now, ports)
+        concluded = with_guide(concluded, case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     lifecycle = concluded.lifecycle or case.lifecycle
     marked = milestones_after(case, concluded.report, lifecycle, diagnosing, ports.clock.now())
     silence = silence_after(case, concluded.report, lifecycle, ports.clock.now()).model_dump(mode="json", exclude_defaults=True)
     return {
         **concluded.write(),
-        **({"milestones": kept} if (kept := [row.kept() for row in marked]) != case.stored.get("milestones", []) else {}),
+        **kept,
+        **({"milestones": rows} if (rows := [row.kept() for row in marked]) != case.stored.get("milestones", []) else {}),
         **({"silence": silence} if silence != case.stored.get("silence", {}) else {}),
         "facts": case.snapshot,
         "stats": _cost(case, ports).model_dump(mode="json", exclude_defaults=True),
@@ -80,7 +92,7 @@ def _with_files(concluded: Concluded, case: Case) -> Concluded:
 
 def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The diagnosis; where only what decided before was looked at, as an answer to whoever said how it is now."""
-    found = _diagnosis(case, now, ports.evidence.trouble())
+    found = _diagnosis(case, now, ports)
     if case.turn.news and not case.turn.cut:
         about = found.report.about
         causes = "; ".join(_named(now, row) for row in found.report.root_causes[:3])
@@ -118,26 +130,30 @@ def _cost(case: Case, ports: Ports) -> Stats:
     return case.stats.model_copy(update=update)
 
 
-def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
+def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
     here, elsewhere = asked_first(now.root_causes(), expand(turn.about))
     about, roots = about_hosts(case, now), (*here, *elsewhere)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
+    likely = likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
     report = Report(
         item=case.item.id,
         outcome=outcome,
         headline=headline(case, now, outcome, here, about),
         root_causes=roots,
         ruled_out=tuple(
-            row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
+            row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]})
+            for row in now.ruled_out()
+            if likely is None or row.label != likely.label
         ),
         could_not_look=now.could_not_look()[:MOST_BLIND],
         questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
+        likely=likely,
         ideas=case.explored.ideas if outcome == "abstained" and not turn.cut else (),
         doubts=turn.doubts if outcome == "diagnosed" else (),
         without_model=turn.without_model,
-        unkept=unkept,
+        unkept=ports.evidence.trouble(),
         next_step=_next_step(now, roots, outcome, questions) if here or not elsewhere else _elsewhere(now, elsewhere[0]),
         logs=handful(case.logs if roots else logs_of(case)),
         about=about,

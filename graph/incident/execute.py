@@ -13,6 +13,7 @@ from graph.engine.assess import assess
 from graph.incident.case import Case, lens_of, merged, read_case
 from graph.ports import Awaited, Likely, Ports, Progress
 from graph.reading.counts import silent_hosts
+from graph.reasoning.receipts import Receipts
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
 from tools.fleet.answers import Answer, Ask, Wave
@@ -42,10 +43,17 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     facts = await of_now(case, told(wave), ports)
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
+        "receipts": await _received(case, wave, ports),
         "stats": _added(case.stats, wave, ports, facts).model_dump(mode="json", exclude_defaults=True),
         "turn": replace(case.turn, cut=cut).write(),
         "to_look": [],
     }
+
+
+async def _received(case: Case, wave: Wave, ports: Ports) -> str:
+    """What was answered so far, as it came: digest of the receipts."""
+    before = await ports.evidence.get(sha256) if (sha256 := case.stored.get("receipts", "")) else None
+    return await ports.evidence.put(case.id, Receipts.read(before or "").after(wave).text())
 
 
 async def of_now(case: Case, new: Sequence[Fact], ports: Ports) -> list[Fact]:

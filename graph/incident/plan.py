@@ -16,14 +16,17 @@ from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
+from graph.incident.guiding.steps import guided_looks, unknown_guide
 from graph.incident.questions import digest_of, logs_of, which_hosts
 from graph.incident.thinking.exploring import beyond
-from graph.incident.thinking.material import MOST_OFFERED, learnt, material_of
+from graph.incident.thinking.material import learnt, material_of
+from graph.incident.thinking.suspecting import offered
 from graph.learning.noted import hints
 from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
+from graph.reasoning.moves import Mover, moves_by, read_moves, write_moves
 from graph.state import Explored, Incident, Tier
 from kb.history.mistakes import swayed
 from tools.inventory.ranges import expand, fold
@@ -71,6 +74,8 @@ async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 async def _open(case: Case, ports: Ports) -> Chosen:
     """First round: priors from words and history, and the one wave that all hypotheses share. Where only hosts or a job were named that
     nobody knows there is nothing to look at."""
+    if unknown_guide(case, ports):
+        return Chosen(case.turn, Walk(), "done")
     if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
         return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn),)), Walk(), "done")
     news = brings_news(case)
@@ -79,12 +84,21 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     similar = most_telling(alike, word_priors(ports.taxonomy, case.brief))
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
     noted = [(label, score) for label, score in hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
-    suggested = together(word_priors(ports.taxonomy.decidable, case.brief), past_priors([*known, *noted]))
-    suggested = together(suggested, read_priors(case.turn.reading))
-    priors = _trimmed(together(suggested, swayed(suggested, ports.mistakes(case.reader), ports.taxonomy.decidable.leaves)))
+    parts: dict[Mover, Mapping[str, float]] = {
+        "words": word_priors(ports.taxonomy.decidable, case.brief),
+        "history": past_priors([*known, *noted]),
+        "read": read_priors(case.turn.reading),
+    }
+    suggested = together(*parts.values())
+    parts["mistakes"] = swayed(suggested, ports.mistakes(case.reader), ports.taxonomy.decidable.leaves)
+    priors = _trimmed(together(*parts.values()))
+    moves = write_moves([move for by, weights in parts.items() for move in moves_by(by, weights)], priors)
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
+    turn = replace(turn, moves=moves)
     turn = replace(turn, recalled=recalled(turn.recalled, [*alike[:MOST_TOLD], *similar]))
     case = replace(case, turn=turn)
+    if guided := guided_looks(case, None, ports):
+        return Chosen(guided.turn, Walk(), "taxonomy", guided.asks)
     if looks_narrowly(case):
         return _narrowly(replace(case, turn=replace(turn, narrow=True)), await weigh(case, ports))
     if news:
@@ -102,6 +116,13 @@ def _narrowly(case: Case, now: Assessment) -> Chosen:
 
 
 async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
+    """The next look: of a guide that somebody called, then from the cheapest kind that is left."""
+    if rounds < MOST_ROUNDS and (guided := guided_looks(case, await weigh(case, ports), ports)):
+        return Chosen(guided.turn, case.walk, "taxonomy", guided.asks)
+    return await _otherwise(case, ports, rounds)
+
+
+async def _otherwise(case: Case, ports: Ports, rounds: int) -> Chosen:
     """The next look, from the cheapest kind that is left."""
     if case.turn.narrow:
         now = await weigh(case, ports)
@@ -171,17 +192,20 @@ async def _read(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assess
     """Where the engine is unsure a model may read everything that was found, once a turn; what it finds likely is worth a prior, no more."""
     if ports.model is None or now.roots or case.turn.news or FOUND in case.turn.asked_model:
         return case, now
-    labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_OFFERED]
+    labels = offered(case, now, ports.taxonomy)
     if len(labels) < 2:
         return case, now
-    seen = digest_of(now, (), learnt(case, labels, ports))
+    seen = digest_of(now, (), learnt(case, list(labels), ports))
     material = await material_of(case.brief, logs_of(case), case, ports, seen)
-    answer = await ports.model.read(case.id, material, case.visible, {label: ports.taxonomy.title(label) for label in labels})
+    answer = await ports.model.read(case.id, material, case.visible, labels)
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, FOUND))
     if isinstance(answer, Declined):
         return replace(case, turn=turn.declined(answer.reason)), now
-    likely = {label: p for label, p in answer.causes if label in labels}
-    turn = replace(turn, reading=likely, priors=_trimmed(together(turn.priors, read_priors(likely))))
+    reading = {label: p for label, p in answer.causes if label in labels}
+    open_ = {label: p for label, p in reading.items() if label in now.standings and now.standings[label].verdict != "rejected"}
+    priors = _trimmed(together(turn.priors, read_priors(open_)))
+    moves = write_moves([*read_moves(turn.moves), *moves_by("read", read_priors(open_))], priors)
+    turn = replace(turn, reading=reading, priors=priors, moves=moves)
     case = replace(case, turn=turn)
     return case, await weigh(case, ports)
 

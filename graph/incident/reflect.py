@@ -4,7 +4,7 @@ The engine decides. A model is asked only where facts disagree or say nothing, a
 little; its opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,14 @@ from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
 from graph.engine.prior import ATTACK_SWAY, MODEL_SWAY, together
-from graph.incident.case import Case, read_case, weigh
+from graph.incident.case import Case, Turn, read_case, weigh
 from graph.incident.questions import digest_of
 from graph.incident.thinking.exploring import CRITIQUE
 from graph.incident.thinking.material import findings_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
 from graph.reading.counts import sure
+from graph.reasoning.moves import Mover, moves_by, read_moves, write_moves
 from graph.rows import write_hypotheses
 from graph.state import Hypothesis, Incident, Tier
 from kb.scan import lines_in
@@ -57,8 +58,13 @@ async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
             turn = turn.declined(answer.reason)
             break
         sway[row.label] = _sway(answer, len(lines))
-    case = replace(case, turn=replace(turn, priors=together(turn.priors, sway)))
+    case = replace(case, turn=_moved(turn, "judge", sway))
     return case, await weigh(case, ports)
+
+
+def _moved(turn: Turn, by: Mover, sway: Mapping[str, float]) -> Turn:
+    priors = together(turn.priors, sway)
+    return replace(turn, priors=priors, moves=write_moves([*read_moves(turn.moves), *moves_by(by, sway)], priors))
 
 
 async def _attacked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
@@ -74,7 +80,7 @@ async def _attacked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, As
     against = {row.label: objection for row, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
     sway = {label: -ATTACK_SWAY for label, objection in against.items() if objection.verdict == "contradicted"}
     doubts = tuple(f"{ports.taxonomy.title(label)}: {objection.because}" for label, objection in against.items())[:MOST_DOUBTS]
-    case = replace(case, turn=replace(turn, priors=together(turn.priors, sway), doubts=doubts))
+    case = replace(case, turn=replace(_moved(turn, "critique", sway), doubts=doubts))
     return case, await weigh(case, ports)
 
 

@@ -84,7 +84,8 @@ class Account:
 class Answer:
     """`labels`: every cause named, surest first; `NO_FAULT` or `ABSTAIN` alone otherwise. `evidence`: (check, host) pairs cited.
     `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's. `writes`: commands
-    that it asked for and that would have changed a machine; none was run."""
+    that it asked for and that would have changed a machine; none was run. `likely`: what it calls likely and does not claim, where it
+    abstains."""
 
     labels: tuple[str, ...]
     hosts: tuple[str, ...] = ()
@@ -95,6 +96,7 @@ class Answer:
     plans: tuple[str, ...] = ()
     writes: int = 0
     account: Account | None = None
+    likely: str = ""
 
 
 class NotRun(Exception):

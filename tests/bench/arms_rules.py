@@ -122,7 +122,8 @@ def answered(report: Report, stats: Stats, taxonomy: Taxonomy) -> Answer:
     )  # fmt: skip
     if report.outcome == "no_fault":
         return Answer((NO_FAULT,), cost=cost)
-    return _named(report.root_causes, taxonomy, cost)
+    named = _named(report.root_causes, taxonomy, cost)
+    return replace(named, likely=report.likely.label) if report.likely and not report.root_causes else named
 
 
 MOST_TOLD = 6

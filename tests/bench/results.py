@@ -96,6 +96,7 @@ def _case_row(row: score.Marked) -> dict[str, Any]:
         "labels": list(row.answer.labels),
         "hosts": list(row.answer.hosts),
         "confidence": row.answer.confidence,
+        **({"likely": row.answer.likely} if row.answer.likely else {}),
         "devices": list(row.answer.devices),
         "plans": list(row.answer.plans),
         "checks": row.answer.cost.checks,

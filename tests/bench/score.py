@@ -4,7 +4,7 @@ Labels are scored as sets, so that one and two causes are marked alike: NO_FAULT
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
 
@@ -42,6 +42,12 @@ class Marked:
     def right(self) -> bool:
         """Every cause and nothing else, or that it cannot be told for want of a look that would tell."""
         return self.named == frozenset(self.truth.labels) or self.names_blind_look
+
+    @property
+    def with_likely(self) -> "Marked":
+        """As though what it calls likely, where it abstains, were its answer: also where abstaining was right."""
+        said = self.answer.labels == (ABSTAIN,) and self.answer.likely
+        return replace(self, answer=replace(self.answer, labels=(self.answer.likely,))) if said else self
 
     @property
     def names_blind_look(self) -> bool:
@@ -251,6 +257,15 @@ def sure_and_wrong(rows: Sequence[Marked]) -> dict[str, Any] | None:
     return mean([row.sure_and_wrong for row in rows])
 
 
+def with_likely(rows: Sequence[Marked]) -> dict[str, Any] | None:
+    """How often its claim, or else what it calls likely and unproven, is right; None where it never calls anything likely."""
+    if not any(row.answer.likely for row in rows):
+        return None
+    said = [row.with_likely for row in rows]
+    levels = {f"l{level}": f1_scores(said, level)["micro"] for level in LEVELS}
+    return {"accuracy": mean([row.right for row in said]), "named": sum(bool(row.answer.likely) for row in rows), **levels}
+
+
 def average_precision(rows: Sequence[Marked]) -> dict[str, Any] | None:
     """Precision where every cause is named, 0 where one is missing: for cases with several."""
     several = [row for row in rows if len(row.truth.labels) > 1]
@@ -290,6 +305,7 @@ FIGURES: Mapping[str, Figure] = {
     "calibration": calibration,
     "abstaining": abstaining,
     "sure_and_wrong": sure_and_wrong,
+    "with_likely": with_likely,
     "average_precision": average_precision,
 }
 

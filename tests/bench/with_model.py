@@ -22,6 +22,10 @@ from tests.bench.score import mcnemar
 SCHEMA: Final = 1
 OURS: Final = "B9"
 TEXTS, CASES = ANSWERS / "texts-67-results.json", ANSWERS / "cases-results.json"
+WITH_LIKELY: Final = (
+    "*With likely*: as though what it calls likely and not proven, where it abstains, were its answer, also where abstaining was right; "
+    "no remedy follows from it."
+)
 LEVELS: Final = {
     "level_1": "category, as published",
     "level_1_of_leaf": "category of the right leaf",
@@ -66,9 +70,16 @@ def of_runs(docs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                     "l1": figures["micro_f1"]["l1"],
                     "l3": figures["micro_f1"]["l3"],
                     "sure_and_wrong": (figures.get("sure_and_wrong") or {}).get("value"),
+                    **_likely(figures),
                     **{what: figures["cost"].get(what) for what in ("calls", "tokens_in", "tokens_out", "usd")},
                 }
     return {"layers": layers, "paired": _pairs(docs)}
+
+
+def _likely(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """How right it is where what it calls likely counts as its answer."""
+    likely = figures.get("with_likely")
+    return {"likely": likely["accuracy"], "likely_l1": likely["l1"]["value"], "called_likely": likely["named"]} if likely else {}
 
 
 def _pairs(docs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -123,11 +134,11 @@ def _share(row: Mapping[str, Any]) -> str:
 def _cases(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    head = ["layer", "arm", "cases", "right", "level 1", "leaf", "sure and wrong", "calls", "tokens in / out", "USD"]
+    head = ["layer", "arm", "cases", "right", "level 1", "leaf", "with likely", "sure and wrong", "calls", "tokens in / out", "USD"]
     rows = [[layer, name, *_figures(row)] for layer, arms in found["layers"].items() for name, row in arms.items()]
     pairs = [[str(row["of"]), row["between"], str(row["only_one"]), str(row["only_other"]), f"{row['p']:g}"] for row in found["paired"]]
     paired = table(["cases", "arms", "only the first right", "only the second", "p (McNemar)"], pairs)
-    return f"{_head(found)}\n\n{table(head, rows)}\n\n{paired}"
+    return f"{_head(found)} {WITH_LIKELY}\n\n{table(head, rows)}\n\n{paired}"
 
 
 def _figures(row: Mapping[str, Any]) -> list[str]:
@@ -140,6 +151,7 @@ def _figures(row: Mapping[str, Any]) -> list[str]:
         right,
         f"{row['l1']:.3f}",
         f"{row['l3']:.3f}",
+        f"{row['likely']['value']:.3f} (level 1 {row['likely_l1']:.3f})" if "likely" in row else "–",
         sure,
         f"{_number(row['calls']):.1f}",
         tokens,

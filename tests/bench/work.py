@@ -75,7 +75,8 @@ async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[st
         back = {new: old for old, new in names.items()}
         # Rounded, so that the order in which a process adds floats up shows nowhere.
         sure = None if answer.confidence is None else round(answer.confidence, 6)
-        row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels], "confidence": sure}}
+        named = {"labels": [back.get(label, label) for label in answer.labels], "likely": back.get(answer.likely, answer.likely)}
+        row |= {"answer": asdict(answer) | named | {"confidence": sure}}
         row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
         row |= {"model": line.summary()} if line else {}
     return row | {"wall": round(time.perf_counter() - began, 4)}
@@ -134,6 +135,7 @@ def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
         plans=tuple(told["plans"]),
         writes=told.get("writes", 0),
         account=_account(told.get("account")),
+        likely=told.get("likely", ""),
     )
     truth = read_truth(raw["truth"], str(raw["id"]))
     return Marked(str(raw["id"]), scored_as(str(raw["layer"])), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])

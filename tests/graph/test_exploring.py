@@ -82,6 +82,30 @@ async def test_a_model_that_knows_the_cause_but_for_a_blind_look_is_asked_for_no
     assert report.questions, "people are asked all the same"
 
 
+async def on_a_dark_host(found: Reading) -> Report:
+    desk = Desk(world(model=FakeModel(found=found)))
+    desk.world.fleet.dark = {"n2": "no answer within 20 s"}
+    return await desk.turn(item("job hangs on n2"))
+
+
+async def test_what_a_reading_takes_for_the_cause_is_named_as_likely_and_not_as_found() -> None:
+    report = await on_a_dark_host(Reading(causes=((LOST, 0.8), (SLOW_LINK, 0.1))))
+    assert (report.outcome, report.root_causes, report.actions) == ("abstained", (), ())
+    assert report.likely is not None
+    assert (report.likely.label, report.likely.p, report.likely.by) == (LOST, 0.8, "reading")
+    assert "n2" in report.likely.because, "why it is not proven is said"
+
+
+async def test_what_a_reading_only_holds_possible_is_not_called_likely() -> None:
+    assert (await on_a_dark_host(Reading(causes=((LOST, 0.4),)))).likely is None
+
+
+async def test_no_reading_makes_likely_what_the_facts_reject() -> None:
+    sure = Reading(causes=((LOST, 0.9),))
+    report = await Desk(world(ODD, model=FakeModel(guess=sure, found=sure))).turn(item("something is off"))
+    assert (report.outcome, report.likely) == ("abstained", None)
+
+
 async def test_answers_make_ideas_anew_three_times_and_then_people_go_on() -> None:
     model = thinking(BENT, objects=(Objection("holds"),))
     talk = Talk(Desk(world(ODD, model=model)))

@@ -9,6 +9,7 @@ from graph.engine.assess import Assessment
 from graph.incident.case import Case, Turn
 from graph.incident.questions import logs_of, questions_for
 from graph.incident.thinking.material import MOST_OFFERED, findings_of, learnt, material_of
+from graph.incident.thinking.suspecting import may_be
 from graph.model.reasoner import Declined, Idea, IdeaChoices
 from graph.ports import Ports
 from graph.state import Conjecture, Explored
@@ -57,9 +58,8 @@ async def beyond(case: Case, now: Assessment, ports: Ports) -> Beyond:
 
 
 def _known_already(turn: Turn, now: Assessment) -> bool:
-    """Whether a reading is sure of a label that the facts have not rejected."""
-    sure = [label for label, p in turn.reading.items() if p >= KNOWN_ALREADY and label in now.standings]
-    return any(now.standings[label].verdict != "rejected" for label in sure)
+    """Whether a reading is sure of a label that no fact contradicts."""
+    return any(p >= KNOWN_ALREADY and may_be(label, now) for label, p in turn.reading.items())
 
 
 def _known(case: Case, now: Assessment, ports: Ports) -> IdeaChoices:

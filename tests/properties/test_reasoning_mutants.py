@@ -1,0 +1,31 @@
+"""A fault in one of our own nodes never reaches people as a claim: a contract over the reasoning names it, or the turn abstains."""
+
+from typing import get_args
+
+import pytest
+
+from graph.reasoning.contracts import CONTRACTS
+from tests.properties import reasoning_stories
+from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ends
+
+PROMISES = {row.id: row.promise for row in CONTRACTS}
+
+
+@pytest.mark.parametrize("story", reasoning_stories.STORIES)
+def test_without_a_fault_a_story_ends_in_the_truth_or_an_abstention(story: str) -> None:
+    assert reasoning_stories.tell(story).how in ("true", "abstained")
+
+
+@pytest.mark.parametrize("mutant", REASONING_MUTANTS, ids=lambda row: row.name)
+def test_no_fault_becomes_a_lie(mutant: ReasoningMutant) -> None:
+    how = ends(mutant)
+    if mutant.ends == ABSTAINS:
+        assert how == "abstained"
+    elif mutant.ends in PROMISES:
+        assert how == f"broken: {PROMISES[mutant.ends]}"
+    else:
+        assert how == "true", f"{mutant.ends}, and it ended so: {how}"
+
+
+def test_every_kind_of_fault_is_tried() -> None:
+    assert {row.kind for row in REASONING_MUTANTS} == set(get_args(FaultKind))
