@@ -1,4 +1,4 @@
-"""The post-incident report by its name, `hosts …` and `recheck …` with names of groups, which no other words of a language look like, and
+"""The post-incident report and guides by their names, `hosts …` and `recheck …` with names of groups, which no other words of a language look like, and
 `narrow it down to …`. Pure."""
 
 import re
@@ -8,6 +8,7 @@ from graph.conversation.intents import Intent
 from graph.conversation.rules.page import wants_report
 from graph.conversation.said import Said, Vocabulary
 from graph.reading.groups import almost, group_called, hosts_named
+from kb.guides.guide import slug
 
 LONGEST = 400
 _COMMAND = re.compile(
@@ -16,11 +17,26 @@ _COMMAND = re.compile(
     re.IGNORECASE,
 )
 
+_GUIDE = re.compile(
+    r"(?:please )?(?:run|start|follow|try) (?:the )?(?:guide (?P<name>[\w -]{1,48}?)|(?P<called>[\w -]{1,48}?) guide)"
+    r"(?: (?:on|for) (?P<names>\S.*?))?(?: please)?[ .!]*",
+    re.IGNORECASE,
+)
+
+
+def guide_called(text: str) -> tuple[str, str] | None:
+    """The name of a guide and the names of hosts, where a text asks for one and for nothing else."""
+    found = _GUIDE.fullmatch(" ".join(text[:LONGEST].split())) if len(text) <= LONGEST else None
+    return (found["name"] or found["called"], found["names"] or "") if found else None
+
 
 def commanded(text: str, names: Vocabulary) -> Said | None:
     """The command, where it asks for the report, or names a group or almost one; None leaves the text to be read as any other."""
     if len(text) <= LONGEST and wants_report(plainly(text)):
         return Said(intent=Intent.REPORT, text=text)
+    if (guide := guide_called(text)) is not None:
+        hosts = hosts_named(guide[1], names.hosts, names.groups, names.domains, strict=False)
+        return Said(intent=Intent.RUN_GUIDE, text=text, guide=slug(guide[0]), hosts=hosts.hosts, unknown_hosts=hosts.unknown)
     found = _COMMAND.fullmatch(" ".join(text[:LONGEST].split()))
     if found is None:
         return None

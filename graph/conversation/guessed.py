@@ -4,15 +4,15 @@ Whatever a model says, nothing is closed, taken, stopped or muted by it: such a 
 put up for decision, or noted, needs the words themselves to have named it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.said import Said
-from graph.model.reasoner import IntentGuess
+from graph.model.reasoner import Choices, IntentGuess
 
 ONLY_SAID: Final = frozenset(
-    {Intent.TAKE, Intent.HAND_OFF, Intent.UNDO, Intent.FIXED, Intent.CLOSE, Intent.REOPEN, Intent.STOP, Intent.PAUSE}
+    {Intent.TAKE, Intent.WAITS, Intent.HAND_OFF, Intent.UNDO, Intent.FIXED, Intent.CLOSE, Intent.REOPEN, Intent.STOP, Intent.PAUSE}
 )
 """Never read by a model. An approval may be: it is answered with where the button is."""
 NEEDS: Final[Mapping[Intent, Callable[[Said], object]]] = {
@@ -20,6 +20,7 @@ NEEDS: Final[Mapping[Intent, Callable[[Said], object]]] = {
     Intent.NARROW: lambda said: said.hosts or said.job,
     Intent.WIDEN: lambda said: said.hosts or said.group,
     Intent.RUN_CHECK: lambda said: said.check,
+    Intent.RUN_GUIDE: lambda said: said.guide,
     Intent.WISH_REMEDY: lambda said: said.remedy,
     Intent.CORRECT: lambda said: said.labels or said.category,
 }
@@ -27,20 +28,37 @@ NEEDS: Final[Mapping[Intent, Callable[[Said], object]]] = {
 MOST_LABELS = 5
 
 
-def with_guess(said: Said, guess: IntentGuess) -> Said:
-    """The message with what the model made of it, as far as that may be believed."""
+def is_left(said: Said) -> bool:
+    """Whether a model may be asked: only about what the rules could not read."""
+    return not said.sure and said.intent is Intent.NOT_UNDERSTOOD
+
+
+def choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> Choices:
+    """All that it may answer: every intent with what it does and how it may be said, and the names of this place."""
+    unsaid = {Intent.NEW_FACTS}  # “anything else” would be chosen for anything else
+    means = {
+        intent.value: f"{row.means}, as in “{row.form}”" if row.form and intent not in unsaid else row.means
+        for intent, row in INTENTS.items()
+    }
+    return Choices(means, hosts, labels, checks, remedies)
+
+
+def with_guess(said: Said, guess: IntentGuess, *, closed: bool = False) -> Said:
+    """The message with what the model made of it, as far as that may be believed. `closed`: the incident is, and looking would open it again."""
     intent = Intent(guess.intent)
     if intent is Intent.NOT_UNDERSTOOD:
         return said
-    if intent in ONLY_SAID or not NEEDS.get(intent, bool)(said):
+    opens = closed and INTENTS[intent].item in ("recheck", "reply")
+    if intent in ONLY_SAID or opens or not NEEDS.get(intent, bool)(said):
         meant = [intent] if INTENTS[intent].form else []
         return said.model_copy(update={"suggestions": tuple(dict.fromkeys([*meant, *said.suggestions]))[:2]})
+    understood: dict[str, object] = {"intent": intent, "sure": False, "suggestions": ()}
+    if intent in NEEDS:  # on which host, with which test: what comes of it is people's to name
+        return said.model_copy(update=understood)
     named = said.labels or said.category
     return said.model_copy(
-        update={
-            "intent": intent,
-            "sure": False,
-            "suggestions": (),
+        update=understood
+        | {
             "hosts": said.hosts or guess.hosts,
             "labels": said.labels if named else guess.labels[:MOST_LABELS],
             "check": said.check or guess.check,

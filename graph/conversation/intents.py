@@ -37,6 +37,7 @@ class Intent(StrEnum):
     NARROW = "narrow"
     WIDEN = "widen"
     RUN_CHECK = "run_check"
+    RUN_GUIDE = "run_guide"
     WISH_REMEDY = "wish_remedy"
     UNDO = "undo"
     CORRECT = "correct"
@@ -91,6 +92,7 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.NARROW:          IntentRow("hosts RANGE", "the hosts that are concerned, as gpu-[017-020] or a group’s name", "reply"),
     Intent.WIDEN:           IntentRow("check gpu-[005-008] too", "look at more hosts", "reply"),
     Intent.RUN_CHECK:       IntentRow("run nccl1 on gpu-002", "put a test that needs idle GPUs up for decision"),
+    Intent.RUN_GUIDE:       IntentRow("run guide gpu_lost on gpu-002", "look in the order of a troubleshooting guide, and tell its steps", "recheck"),
     Intent.WISH_REMEDY:     IntentRow("drain gpu-002", "put a fix up for decision, or say why not"),
     Intent.UNDO:            IntentRow("undo that", "put the way back up for decision"),
     Intent.CORRECT:         IntentRow("no, it was the cable", "note what it really was"),

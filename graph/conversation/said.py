@@ -12,7 +12,7 @@ from graph.conversation.intents import INTENTS, Intent
 from graph.reading.hosts import HostBook
 from graph.state import Item, ItemKind, Stored
 
-_EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN)
+_EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)
 
 
 ALL, OTHERS = "*", "~"
@@ -39,6 +39,8 @@ class Said(Stored):
     """A category of the taxonomy, where no single cause was named (“the network”)."""
     check: str = ""
     remedy: str = ""
+    guide: str = ""
+    """A guide as it was called; it may be none that there is."""
     device: str = ""
     """`gpu3`, `mlx5_2`."""
     person: str = ""

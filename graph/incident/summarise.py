@@ -7,15 +7,15 @@ from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
-from graph.conversation.guessed import with_guess
-from graph.conversation.intents import INTENTS, Intent
+from graph.conversation.guessed import choices, is_left, with_guess
+from graph.conversation.intents import Intent
 from graph.conversation.said import ALL, OTHERS
 from graph.engine.abnormal import is_odd
 from graph.engine.prior import likely_by_words
 from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
 from graph.incident.thinking.material import MOST_OFFERED, material_of
-from graph.model.reasoner import Choices, Declined, Reading, Reasoner
+from graph.model.reasoner import Declined, Reading, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
@@ -51,9 +51,10 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         hosts=case.turn.hosts,
         named=case.turn.named,
         recalled=case.turn.recalled,
+        guide=case.turn.guide,
         began=ports.clock.now().isoformat(),
     )
-    if case.kind == "ask" and ports.model and not case.message.sure and case.message.intent is Intent.NOT_UNDERSTOOD:
+    if case.kind == "ask" and ports.model and is_left(case.message):
         case, turn = await _meant(case, turn, ports, ports.model)
     if not case.looks and not _brings_files(case):
         same = _as_asked(replace(turn, priors=case.turn.priors, past=case.turn.past), case)  # what is said now is what was said then
@@ -91,17 +92,11 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 
 async def _meant(case: Case, turn: Turn, ports: Ports, model: Reasoner) -> tuple[Case, Turn]:
     """What a model makes of a message that the rules did not understand; new facts then look like any other."""
-    choices = Choices(
-        {intent.value: row.means for intent, row in INTENTS.items()},
-        case.visible,
-        tuple(ports.taxonomy.leaves),
-        tuple(ports.fleet.checks),
-        tuple(REMEDIES),
-    )
-    guess = await model.intent(case.id, case.item.text, choices)
+    offered = choices(case.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
+    guess = await model.intent(case.id, case.item.text, offered)
     if isinstance(guess, Declined):
         return case, replace(turn, without_model=guess.reason)
-    said = with_guess(case.message, guess)
+    said = with_guess(case.message, guess, closed=case.lifecycle == "closed")
     turn = replace(turn, said=said.data()["said"], kind="" if said.kind == case.item.kind else said.kind, asked_model=("intent",))
     item = case.item.model_copy(update={"kind": said.kind, "data": {**case.item.data, **said.data()}})
     return replace(case, stored=cast(Incident, {**case.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
@@ -115,13 +110,18 @@ def _brings_files(case: Case) -> bool:
 def _read(case: Case, ports: Ports) -> Understanding:
     """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
     domains = ports.inventory.domains(case.visible)
-    new = understand(case.item.text, case.names, case.item.at, domains)
+    new = understand(_told(case), case.names, case.item.at, domains)
     given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
     if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MOST_UNNAMED:
         return replace(new, hosts=case.visible)
     exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
     named = hosts_named(given, case.names, case.groups, domains, strict=exact)
     return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new
+
+
+def _told(case: Case) -> str:
+    """What the item tells. Whoever calls a guide by its name reports nothing by it."""
+    return "" if case.message.intent is Intent.RUN_GUIDE else case.item.text
 
 
 async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], list[LogDigest], list[FileRead]]:
@@ -188,7 +188,7 @@ def _understood(case: Case, new: Understanding, named: Concerned, logs: Understa
     """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
     old = case.brief
     return Brief(
-        text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
+        text="\n".join(filter(None, (old.text, _told(case))))[-LONGEST_BRIEF:],
         symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),
         signatures=_union(old.signatures, new.signatures, logs.signatures)[:12],
         hosts=tuple(host for host in named.hosts if host in case.visible),

@@ -45,7 +45,9 @@ async def compare(asked: Asked) -> Concluded:
     said = {host: _values(asked, host) for host in compared}
     lines = _differences(asked, said)
     head = f"{_names(compared)}: " + (
-        f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}." if lines else "nothing differs in what was read."
+        f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
+        if lines
+        else f"nothing differs in what was read with {max(len(row.looked) for row in known)} checks."
     )
     shown = lines[:MOST_LINES] if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"• … and {len(lines) - MOST_LINES + 1} more"]
     read = min((at for host in compared if (at := read_at(asked, host))), default=None)

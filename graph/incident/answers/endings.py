@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from graph.incident.answers.known import Asked, branch_of, clean, say
+from graph.incident.answers.known import Asked, branch_of, cited, clean, say
 from graph.incident.concluded import Concluded
 from graph.incident.fixes import yard_of
 from graph.incident.lifecycle import Came
@@ -42,13 +42,17 @@ async def correct(asked: Asked) -> Concluded:
         noted = "Noted that it was something else." if found else "Noted."
         asks = "What was it? For example “it was the cable”."
         return replace(say(asked, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_word(asked))
-    agreed = [label for label in found if label in asked.said.labels or _under(label, asked.said.category)]
+    same = [row for row in asked.roots if row.label in asked.said.labels or _under(row.label, asked.said.category)]
+    agreed = [f"{asked.title(row.label)}{cited(row)}" for row in same]
     if agreed:
-        return replace(say(asked, [f"That is what I found: {asked.title(agreed[0])}. Noted as confirmed by you."]), correction=_word(asked))
+        return replace(say(asked, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_word(asked))
     kept = {(row.label, row.target) for row in case.ladders if row.label in asked.said.labels or _under(row.label, asked.said.category)}
     ladders = withdrawn(case.ladders, kept)
     gone = [row for row, before in zip(ladders, case.ladders, strict=True) if row != before]
-    lines = [f"Noted as your word: {named}." + (f" I had found {asked.title(found[0])}; what I saw stays as it is." if found else "")]
+    lines = [
+        f"Noted as your word: {named}."
+        + (f" I had found {asked.title(found[0])}{cited(asked.roots[0])}; what I saw stays as it is." if found else "")
+    ]
     lines += [f"What was up for decision for it is taken back: {fold([row.target for row in gone])}."] if gone else []
     going = [row for row in ladders if row.open]
     lines += [f"What was begun goes on: {fold([row.target for row in going])}."] if going else []

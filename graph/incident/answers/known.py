@@ -26,6 +26,8 @@ from tools.inventory.ranges import fold
 OLD = timedelta(minutes=10)
 """Facts older than this come with the offer to look again."""
 MOST_LINES, LONGEST_LINE, LONGEST_SAYS = 8, 160, 200
+MOST_CITED = 3
+"""Checks that are named behind a cause."""
 SPELT_OUT = {"smi": "nvidia-smi", "topo": "nvidia-smi topo", "nvlink": "nvidia-smi nvlink", "joblog": "job log", "dmesg": "kernel log"}
 """Checks whose id is not what people call them."""
 
@@ -184,6 +186,26 @@ def sure(row: Hypothesis) -> str:
     return f"{counts.sure(row.confidence)} sure"
 
 
+def rests_on(rows: Iterable[Evidence | Fact]) -> str:
+    """`lspci, kernel log on gpu-003`: with which checks something was seen, and where; what people handed in is said to be so."""
+    told = list(rows)
+    checks = list(dict.fromkeys(name_of(row.check) for row in told))
+    hosts = tuple(dict.fromkeys(row.host for row in told if row.host))
+    return f"{', '.join(checks[:MOST_CITED])} on {fold(hosts)}" if hosts else f"{', '.join(checks[:MOST_CITED])} handed in"
+
+
+def cited(row: Hypothesis) -> str:
+    """` (lspci, kernel log on gpu-003)`, behind a cause that is named in passing; empty where it rests on nothing that is kept."""
+    return f" ({rests_on(row.evidence)})" if row.evidence else ""
+
+
+def ruled_out_by(asked: Asked, label: str) -> str:
+    """What speaks against a cause, with where it was read."""
+    standing = asked.now.standings[label]
+    against = [match.fact for match in standing.best.against[:MOST_CITED]]
+    return rests_on(against) if against else clean(standing.because.removesuffix(", nothing shows it"), 100)
+
+
 def where(row: Hypothesis) -> str:
     """Devices, else hosts, else that no machine is at fault."""
     return ", ".join(row.devices[:4]) or (fold(row.hosts) if row.hosts else "no machine at fault")
@@ -209,6 +231,11 @@ class HostKnown:
     def dark(self) -> bool:
         """Nobody looked at it, or no look succeeded."""
         return not self.looked
+
+
+def looked_with(asked: Asked, known: HostKnown) -> str:
+    """`22 checks, read 4 min ago`: with how much a host was looked at, and when."""
+    return f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {ago(known.read, asked.at)}"
 
 
 def of_host(asked: Asked, host: str) -> HostKnown:

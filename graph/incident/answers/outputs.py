@@ -70,11 +70,16 @@ def _pictured(asked: Asked, key: str) -> Concluded:
     ages = [at for host in known if (at := read_at(asked, host))]
     lines = [
         *unknown_said(asked),
-        f"{clean(in_words(heat), 300)} · read {ago(min(ages, default=None), asked.at)}; as a picture:",
+        f"{clean(in_words(heat), 300)} · {_read_with(asked, key)} · read {ago(min(ages, default=None), asked.at)}; as a picture:",
         f"Not known: {fold(blind)}." if blind else "",
         offer(asked, known),
     ]
     return say(asked, lines, pictures=(ShownPicture(key=key, hosts=tuple(hosts)),))
+
+
+def _read_with(asked: Asked, key: str) -> str:
+    """The checks that a number of GPUs was read with."""
+    return ", ".join(dict.fromkeys(name_of(fact.check) for fact in asked.case.facts if fact.key == key))
 
 
 def _wanted(asked: Asked) -> list[tuple[str, str]]:

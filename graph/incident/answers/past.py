@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
 from graph.incident.answers import earlier
-from graph.incident.answers.known import Asked, ago, clean, meant, offer, readable, say, source, unknown_said
+from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, readable, say, source, unknown_said
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import does
 from tools.fact import Fact, Status
@@ -58,7 +58,7 @@ def _logged(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
             seen.add(name)
             yield Happened(fact.time, f"{source(asked, fact.host, fact.check)}: {readable(fact.line, f'{fact.key} {fact.value}')[:110]}")
         elif fact.host in hosts and fact.key == "host.booted_at" and isinstance(fact.value, str) and (at := _moment(fact.value)):
-            yield Happened(at, f"{fact.host} was started")
+            yield Happened(at, f"{source(asked, fact.host, fact.check)}: {fact.host} was started")
 
 
 def _event(fact: Fact) -> bool:
@@ -95,7 +95,9 @@ async def happened_before(asked: Asked) -> Concluded:
 
 def _in_the_log(asked: Asked) -> list[str]:
     old = [fact for fact in asked.now.odd if fact.attrs.get("aged") and fact.host]
-    return [f"On {fact.host} the log shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]]
+    return [
+        f"On {fact.host} the {name_of(fact.check)} shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]
+    ]
 
 
 async def _recorded(asked: Asked) -> list[str]:

@@ -4,12 +4,29 @@ from collections.abc import Sequence
 
 from graph.engine.belief import Match
 from graph.engine.verdict import Standing
-from graph.incident.answers.known import Asked, branch_of, offer, quoted, say, source, sure, unknown_said, where
+from graph.incident.answers.known import (
+    Asked,
+    branch_of,
+    cited,
+    looked_with,
+    of_host,
+    offer,
+    quoted,
+    rests_on,
+    ruled_out_by,
+    say,
+    source,
+    sure,
+    unknown_said,
+    where,
+)
 from graph.incident.concluded import Concluded
+from graph.incident.thinking.checked import kept_reasoning
+from graph.reasoning.told import beside
 from graph.state import Hypothesis
 from tools.inventory.ranges import fold
 
-MOST_QUOTED = 3
+MOST_QUOTED, MOST_BESIDE = 3, 5
 
 
 async def explain(asked: Asked) -> Concluded:
@@ -18,17 +35,24 @@ async def explain(asked: Asked) -> Concluded:
     if wanted:
         rows = [asked.now.hypothesis(label) for label in wanted if label in asked.now.standings]
         proven = [row for row in rows if row.verdict == "confirmed"]
-        return _explained(asked, proven) if proven else await why_not(asked)
+        return _explained(asked, proven, await _went_into(asked, proven)) if proven else await why_not(asked)
     roots = _on(asked, asked.roots)
     if roots:
-        return _explained(asked, roots)
-    unsure = [f"• {line[:160]}" for line in asked.now.why_unsure[:4]]
+        return _explained(asked, roots, await _went_into(asked, roots))
+    unsure = [f"• {line[:160]}" for line in why_unsure(asked)[:4]]
     if unsure:
         return say(asked, ["No cause is proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
     hosts = fold(asked.now.hosts)
     if not hosts:
         return say(asked, ["I have looked at no machine yet, so there is nothing to explain."])
-    return say(asked, [f"I found nothing abnormal on {hosts}, so there is no cause to explain.", offer(asked, asked.now.hosts)])
+    looked = looked_with(asked, of_host(asked, asked.now.hosts[0]))
+    return say(asked, [f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.", offer(asked, asked.now.hosts)])
+
+
+def why_unsure(asked: Asked) -> list[str]:
+    """Why no cause is proven, with what makes one likely all the same."""
+    likely = {f"{row.leaf.title} is likely and unproven": rests_on(match.fact for match in row.support) for row in asked.now.suspects}
+    return [f"{line} ({likely[line]})" if line in likely else line for line in asked.now.why_unsure]
 
 
 def _on(asked: Asked, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -37,15 +61,22 @@ def _on(asked: Asked, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
     return [row for row in roots if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
 
 
-def _explained(asked: Asked, rows: Sequence[Hypothesis]) -> Concluded:
+async def _went_into(asked: Asked, rows: Sequence[Hypothesis]) -> list[str]:
+    """What else went into the first cause, from the reasoning that is kept; for our own people alone."""
+    graph = await kept_reasoning(asked.case.stored, asked.ports.evidence) if asked.case.reader is None else None
+    lines = beside(graph, rows[0].label)[:MOST_BESIDE] if graph and rows else []
+    return ["What else went into it:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _explained(asked: Asked, rows: Sequence[Hypothesis], more: Sequence[str] = ()) -> Concluded:
     lines = unknown_said(asked)
     for row in rows[:2]:
         lines.append(f"{asked.title(row.label)} ({where(row)}), {sure(row)}: {row.because}.")
         lines += [quoted(asked, line) for line in row.evidence[:MOST_QUOTED]]
     lines += [f"… and {len(rows) - 2} more causes; ask “why” with a name."] if len(rows) > 2 else []
-    out = [asked.title(row.label) for row in asked.now.ruled_out(2)]
+    out = [f"{asked.title(row.label)} ({ruled_out_by(asked, row.label)})" for row in asked.now.ruled_out(2)]
     lines += [f"Ruled out: {', '.join(out)}."] if out and len(rows) == 1 else []
-    return say(asked, [*lines, offer(asked, asked.guilty)])
+    return say(asked, [*lines, *more, offer(asked, asked.guilty)])
 
 
 async def why_not(asked: Asked) -> Concluded:
@@ -57,7 +88,8 @@ async def why_not(asked: Asked) -> Concluded:
     confirmed = [row for row in standing if row.verdict == "confirmed"]
     if confirmed:
         found = [asked.now.hypothesis(row.label) for row in confirmed]
-        return say(asked, [f"It is {name}:", *(f"{asked.title(row.label)} ({where(row)}), {sure(row)}." for row in found[:3])])
+        rows = [f"{asked.title(row.label)} ({where(row)}), {sure(row)}{cited(row)}." for row in found[:3]]
+        return say(asked, [f"It is {name}:", *rows])
     if not asked.now.hosts:
         return say(asked, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
     return say(asked, [_verdict(asked, standing, name), *_against(asked, standing), *_doubts(standing), offer(asked, asked.now.hosts)])

@@ -3,7 +3,21 @@
 import re
 from collections.abc import Sequence
 
-from graph.incident.answers.known import Asked, HostKnown, ago, clean, meant, name_of, of_host, offer, say, unknown_said, where
+from graph.incident.answers.known import (
+    Asked,
+    HostKnown,
+    ago,
+    cited,
+    clean,
+    looked_with,
+    meant,
+    name_of,
+    of_host,
+    offer,
+    say,
+    unknown_said,
+    where,
+)
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
 from tools.inventory.ranges import fold
@@ -33,7 +47,8 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     bad = {row.host: why for row in known if (why := _bad(asked, row))}
     doubt = {row.host: why for row in known if row.host not in bad and (why := _doubt(asked, row))}
     well = [row.host for row in known if row.host not in bad and row.host not in doubt]
-    nothing = f"{fold(well)}: nothing abnormal, read {ago(known[0].read, asked.at)}." if well else ""
+    first = next((row for row in known if row.host in well), known[0])
+    nothing = f"{fold(well)}: nothing abnormal in {looked_with(asked, first)}." if well else ""
     if bad:
         return [f"No, not on {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
@@ -43,12 +58,19 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
 
 def _the_job(asked: Asked, nothing: str) -> list[str]:
     """Nothing speaks against the machines: what the job itself ended by. `nothing` says that they were read."""
-    ended = [asked.now.lens.taxonomy.leaf(row.label) for row in asked.roots if not row.hosts]
+    roots = [row for row in asked.roots if not row.hosts]
+    ended = [asked.now.lens.taxonomy.leaf(row.label) for row in roots]
     if not ended:
         return [f"Yes, by all that I see. {nothing}"]
     if _fails_again(asked):
-        return [f"No, it would fail again: {ended[0].title}, which is no fault of a machine. {ended[0].next_step}", nothing]
-    return [f"Yes, by all that I see. {nothing}", f"What ended the job is no fault of a machine: {ended[0].title}. {ended[0].next_step}"]
+        return [
+            f"No, it would fail again: {ended[0].title}{cited(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
+            nothing,
+        ]
+    return [
+        f"Yes, by all that I see. {nothing}",
+        f"What ended the job is no fault of a machine: {ended[0].title}{cited(roots[0])}. {ended[0].next_step}",
+    ]
 
 
 def _fails_again(asked: Asked) -> bool:
@@ -63,7 +85,7 @@ def _bad(asked: Asked, row: HostKnown) -> str:
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     if causes:
         drained = "; it is drained" if any(ladder.drained for ladder in held) else ""
-        return f"{asked.title(causes[0].label)} ({where(causes[0])}), read {ago(row.read, asked.at)}{drained}"
+        return f"{asked.title(causes[0].label)} ({where(causes[0])}){cited(causes[0])}, read {ago(row.read, asked.at)}{drained}"
     return describe(held[0], asked.title(held[0].label)) if held else ""
 
 
@@ -72,7 +94,7 @@ def _doubt(asked: Asked, row: HostKnown) -> str:
     if row.dark:
         return f"nobody looked at {row.host}. Say `recheck {row.host}`."
     if row.odd:
-        return f"{row.host} shows something that no cause explains: {clean(row.odd[0].line or row.odd[0].key, 100)}."
+        return f"{row.host} shows something that no cause explains: {clean(row.odd[0].line or row.odd[0].key, 100)} ({name_of(row.odd[0].check)})."
     if not row.whole:
         check, why = row.blind[0] if row.blind else ("some checks", "were not asked")
         return f"not all of {row.host} could be looked at ({name_of(check)}: {clean(why, 60)})."
@@ -101,10 +123,11 @@ def _cost(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> str:
     jobs = {host: names for host in hosts if (names := _jobs(asked, host))}
     unseen = [host for host in hosts if not {"procs", "sched"} & set(of_host(asked, host).looked)]
     if jobs and remedy.id != "drain_node" and remedy.risk != "intrusive":
-        return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])}."
+        return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
+    seen_by = ", ".join(check for check in ("procs", "sched") if any(check in of_host(asked, host).looked for host in hosts))
     if unseen:
         return f"I cannot tell: whether jobs run on {fold(unseen)} was not seen. Say `recheck {fold(unseen)}`."
-    return f"By all that I see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'}."
+    return f"By all that I see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
 def _jobs(asked: Asked, host: str) -> list[str]:

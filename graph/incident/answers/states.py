@@ -6,11 +6,14 @@ from graph.incident.answers.known import (
     Asked,
     HostKnown,
     ago,
+    cited,
     clean,
+    looked_with,
     meant,
     of_host,
     offer,
     quoted,
+    rests_on,
     say,
     shown_by,
     sure,
@@ -48,11 +51,11 @@ def not_looked(asked: Asked, known: HostKnown) -> str:
 
 
 def _in_full(asked: Asked, known: HostKnown) -> list[str]:
-    lines = [f"{known.host}: {summary(asked, known)}."]
+    lines = [f"{known.host}: {summary(asked, known, quoted_below=True)}."]
     device = asked.said.device
     for row in (*known.causes, *known.shows)[:2]:
-        cited = [line for line in row.evidence if line.host in (known.host, "")]
-        lines += [quoted(asked, line) for line in cited[:MOST_QUOTED]]
+        own = [line for line in row.evidence if line.host in (known.host, "")]
+        lines += [quoted(asked, line) for line in own[:MOST_QUOTED]]
     if not known.causes and not known.shows:
         odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
         lines += [shown_by(asked, fact) for fact in odd[:MOST_QUOTED]]
@@ -61,16 +64,16 @@ def _in_full(asked: Asked, known: HostKnown) -> list[str]:
     return lines
 
 
-def summary(asked: Asked, known: HostKnown) -> str:
-    """One host in a clause, with how much was looked at and when."""
-    looked = f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {ago(known.read, asked.at)}"
+def summary(asked: Asked, known: HostKnown, *, quoted_below: bool = False) -> str:
+    """One host in a clause, with how much was looked at and when; and what a cause rests on, unless its lines stand below."""
+    looked, by = looked_with(asked, known), (lambda row: "") if quoted_below else cited
     if known.causes:
-        found = "; ".join(f"{asked.title(row.label)} ({where(row)}), {sure(row)}" for row in known.causes[:2])
+        found = "; ".join(f"{asked.title(row.label)} ({where(row)}), {sure(row)}{by(row)}" for row in known.causes[:2])
         return f"{found}; {looked}"
     if known.shows:
-        return f"{looked}, nothing wrong with the machine itself; it shows {asked.title(known.shows[0].label)}, {sure(known.shows[0])}"
+        return f"{looked}, nothing wrong with the machine itself; it shows {asked.title(known.shows[0].label)}, {sure(known.shows[0])}{by(known.shows[0])}"
     if known.odd:
-        return f"{looked}: something is abnormal and no cause is proven"
+        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({rests_on(known.odd)})'}"
     if not known.whole:
         return f"{looked}: nothing abnormal in what could be looked at, but not all was"
     return f"{looked}, nothing abnormal"

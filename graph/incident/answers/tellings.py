@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.incident.answers.known import Asked, ago, offer, quoted, read_at, say, sure, where
+from graph.incident.answers.known import Asked, ago, cited, offer, quoted, read_at, rests_on, ruled_out_by, say, sure, where
 from graph.incident.answers.people import brief, owner_of, waiting_for
+from graph.incident.answers.reasons import why_unsure
 from graph.incident.answers.steps import waiting
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
@@ -37,14 +38,14 @@ def _for_manager(asked: Asked) -> Concluded:
     if roots:
         machines = fold(asked.guilty) if asked.guilty else "no machine is at fault"
         what = f"What: {taxonomy.leaf(roots[0].label).customer_words or asked.title(roots[0].label)}"
-        more = f" Also: {', '.join(asked.title(row.label) for row in roots[1:3])}." if len(roots) > 1 else ""
-        lines = [what + more, f"Where: {machines}; {len(asked.seen)} machines looked at, {sure(roots[0])}."]
+        more = f" Also: {', '.join(f'{asked.title(row.label)}{cited(row)}' for row in roots[1:3])}." if len(roots) > 1 else ""
+        lines = [what + more, f"Where: {machines}; {len(asked.seen)} machines looked at, {sure(roots[0])}{cited(roots[0])}."]
     elif mended := _mended(asked):
         labels = list(dict.fromkeys(row.label for row in mended))
         told = "; ".join(taxonomy.leaf(label).customer_words or asked.title(label) for label in labels[:3])
         lines = [f"What: {told}", f"Where: {_targets(mended)}; mended, and the proof passed."]
     elif case.report and case.report.outcome == "no_fault":
-        lines = [f"What: no fault was found on {fold(asked.seen)}."]
+        lines = [f"What: no fault was found on {fold(asked.seen)} ({counts.looked(case.stats)})."]
     else:
         lines = [f"What: the cause is not known yet; {len(asked.seen)} machines were looked at."]
     owner = owner_of(asked)
@@ -101,8 +102,8 @@ def _for_ticket(asked: Asked) -> Concluded:
     mended = [] if asked.roots else _mended(asked)
     lines += [f"Cause: {asked.title(row.label)} ({row.target}), mended" for row in mended[:3]]
     if not asked.roots and not mended:
-        lines.append("Cause: none proven" + (f"; {now.why_unsure[0][:160]}" if now.why_unsure else ""))
-    out = [asked.title(row.label) for row in now.ruled_out(3)]
+        lines.append("Cause: none proven" + (f"; {why_unsure(asked)[0][:160]}" if now.why_unsure else ""))
+    out = [f"{asked.title(row.label)} ({ruled_out_by(asked, row.label)})" for row in now.ruled_out(3)]
     lines += [f"Ruled out: {', '.join(out)}"] if out else []
     blind = now.could_not_look()
     lines += [f"Could not look: {', '.join(f'{row.check} on {row.host}' for row in blind[:4])}"] if blind else []
@@ -115,10 +116,11 @@ async def status(asked: Asked) -> Concluded:
     """What is known, what waits, and what it rests on."""
     case, found, title = asked.case, asked.roots, asked.title
     mended = [] if found else [f"{title(row.label)} ({row.target}) is mended" for row in _mended(asked)[:3]]
-    what = "; ".join(mended or [f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]]) or (
+    what = "; ".join(mended or [f"{title(row.label)} ({where(row)}), {sure(row)}{cited(row)}" for row in found[:3]]) or (
         "No fault is found" if case.report and case.report.outcome == "no_fault" else "No cause is proven so far"
     )
-    suspects = [f"{row.leaf.title} is likely and unproven" for row in asked.now.suspects[:2]] if not found else []
+    likely = [] if found else asked.now.suspects[:2]
+    suspects = [f"{row.leaf.title} is likely and unproven ({rests_on(match.fact for match in row.support)})" for row in likely]
     lines = [f"{'; '.join([what, *suspects])}.", f"State: {_where_it_stands(asked)}"]
     lines += [f"• {describe(row, title(row.label))}" for row in case.ladders if row.open][:3]
     lines += [f"Held: {line.in_words(title(line.label))}" for line in held(case.ladders)[:3]]

@@ -6,7 +6,7 @@ Nothing is wished that no cause asks for, and nothing runs before somebody press
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph.incident.answers.known import Asked, meant, name_of, of_host, say, unknown_said
+from graph.incident.answers.known import Asked, cited, looked_with, meant, name_of, of_host, say, unknown_said
 from graph.incident.answers.people import brief
 from graph.incident.answers.states import not_looked
 from graph.incident.concluded import Concluded
@@ -20,7 +20,7 @@ from graph.ladders.moves import RETURN, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import steps_of
 from graph.state import Hypothesis, Ladder
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import expand, fold
 from tools.remedies import REMEDIES
 
 MOST_WISHED = 8
@@ -164,7 +164,7 @@ def _begun(asked: Asked, remedy: str, host: str, cause: Hypothesis, ladders: lis
     waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
     return (
         [*ladders, row],
-        f"{waits}: {brief(row)}, for {asked.title(cause.label)}.{follows} It starts only when somebody presses Approve.",
+        f"{waits}: {brief(row)}, for {asked.title(cause.label)}{cited(cause)}.{follows} It starts only when somebody presses Approve.",
     )
 
 
@@ -183,12 +183,11 @@ def _of_open(asked: Asked, remedy: str, row: Ladder) -> str:
 
 def _why_not(asked: Asked, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
     if not causes:
-        return (
-            f"No card: nothing was found on {host} that {called(remedy)} would mend. Tell me what you see there, or say `recheck {host}`."
-        )
+        looked = looked_with(asked, of_host(asked, expand(host)[0]))
+        return f"No card: nothing was found on {host} that {called(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
     step = asked.now.lens.taxonomy.leaf(row.label).next_step
-    return f"No card: {asked.title(row.label)} on {host} is not mended by {called(remedy)}. {step}"
+    return f"No card: {asked.title(row.label)} on {host}{cited(row)} is not mended by {called(remedy)}. {step}"
 
 
 async def undo(asked: Asked) -> Concluded:

@@ -74,7 +74,7 @@ async def test_no_card_is_made_for_what_no_cause_asks_for(store: Redis) -> None:
     incident = await office.mention()
     before = await office.pending(incident)
     answer = await says(office, incident, "ANN", Intent.WISH_REMEDY, remedy="reboot", hosts=("n2",))
-    assert answer.startswith("No card: nothing was found on n2 that a reboot would mend.")
+    assert answer.startswith("No card: nothing was found on n2 that a reboot would mend (")
     assert await office.pending(incident) == before
 
 

@@ -26,7 +26,10 @@ async def test_why_not_the_network_says_what_speaks_against_it() -> None:
 async def test_what_was_found_is_not_ruled_out() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.WHY_NOT, labels=("GPU.BUS.Fallen_Off_Bus",))
-    assert answer.splitlines() == ["It is GPU fell off the PCIe bus:", "GPU fell off the PCIe bus (gpu-003/gpu5), 99 % sure."]
+    assert answer.splitlines() == [
+        "It is GPU fell off the PCIe bus:",
+        "GPU fell off the PCIe bus (gpu-003/gpu5), 99 % sure (lspci, kernel log, nvidia-smi on gpu-003).",
+    ]
 
 
 async def test_what_could_not_be_looked_at_is_not_ruled_out() -> None:
@@ -47,7 +50,7 @@ async def test_the_difference_that_matters_is_told_first_and_rightful_ones_not_a
     assert first.startswith("gpu-002 and gpu-003: ")
     assert "gpu5 · lspci · gpu-002: no; gpu-003: yes" in lines[0]
     assert "boot" not in "\n".join(lines)
-    assert (await talk.says("compare gpu-001 and gpu-002")).startswith("gpu-001 and gpu-002: nothing differs in what was read.")
+    assert (await talk.says("compare gpu-001 and gpu-002")).startswith("gpu-001 and gpu-002: nothing differs in what was read with ")
 
 
 async def test_the_past_is_what_was_logged_and_recorded() -> None:

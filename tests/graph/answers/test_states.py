@@ -55,5 +55,5 @@ async def test_what_is_no_machines_fault_is_not_told_of_a_host_as_its_own() -> N
 async def test_many_hosts_that_nothing_is_wished_for_are_refused_in_one_line() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.WISH_REMEDY, remedy="reboot", hosts=("gpu-001", "gpu-002", "gpu-004"))
-    assert answer.startswith("No card: nothing was found on gpu-[001-002,004] that a reboot would mend.")
+    assert answer.startswith("No card: nothing was found on gpu-[001-002,004] that a reboot would mend (")
     assert len(answer.splitlines()) == 1

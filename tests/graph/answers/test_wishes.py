@@ -37,7 +37,7 @@ async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> Non
     talk = await Talk.about()
     before = (await talk.rows()).ladders
     answer = await talk.says("drain gpu-002")
-    assert answer.startswith("No card: nothing was found on gpu-002 that a drain would mend.")
+    assert answer.startswith("No card: nothing was found on gpu-002 that a drain would mend (")
     assert (await talk.rows()).ladders == before
 
 
@@ -97,7 +97,7 @@ async def test_nothing_that_was_not_done_is_undone() -> None:
 async def test_another_cause_by_a_persons_word_takes_back_what_was_up_for_decision() -> None:
     talk = await Talk.about()
     answer = await talk.says("no, it was the cable", user="U7")
-    assert "I had found GPU fell off the PCIe bus; what I saw stays as it is." in answer
+    assert "I had found GPU fell off the PCIe bus (lspci, kernel log, nvidia-smi on gpu-003); what I saw stays as it is." in answer
     assert "What was up for decision for it is taken back: gpu-003." in answer
     rows = await talk.rows()
     assert rows.correction is not None
@@ -108,7 +108,9 @@ async def test_another_cause_by_a_persons_word_takes_back_what_was_up_for_decisi
 async def test_the_found_cause_by_a_persons_word_changes_nothing() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.CORRECT, labels=("GPU.BUS.Fallen_Off_Bus",))
-    assert answer == "That is what I found: GPU fell off the PCIe bus. Noted as confirmed by you."
+    assert (
+        answer == "That is what I found: GPU fell off the PCIe bus (lspci, kernel log, nvidia-smi on gpu-003). Noted as confirmed by you."
+    )
     assert len(await talk.put_up()) == 1
 
 
@@ -174,7 +176,7 @@ async def test_what_ended_a_job_and_is_over_speaks_against_no_machine_and_agains
     for asks, hosts in (("can i put gpu-002 back to work", "gpu-002"), ("is it safe to restart the job?", "gpu-[001-004]")):
         answer = await talk.says(asks)
         assert answer.startswith(f"Yes, by all that I see. {hosts}: nothing abnormal")
-        assert "What ended the job is no fault of a machine: The scheduler preempted the job." in answer
+        assert "What ended the job is no fault of a machine: The scheduler preempted the job (sched, job log on gpu-001)." in answer
 
 
 async def test_what_ends_a_job_each_time_speaks_against_the_job_alone() -> None:

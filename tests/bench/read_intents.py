@@ -1,0 +1,184 @@
+"""What messages in a thread are understood as, by the rules alone and with a model for what they leave: `python -m tests.bench.read_intents`.
+
+It does what the product does: the rules read first; a model is asked only about what they could not read, and what it says is bounded by
+`graph.conversation.guessed`. The phrasings were written before the rules that were to read them; the first two sets and those in other
+languages were used to mend the rules afterwards, the held-out ones and the third set never were. What people say to one another is asked
+about as if it had been said with our name, which is the worst place for it.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from graph.conversation.guessed import choices, is_left, with_guess
+from graph.conversation.intents import Intent
+from graph.conversation.read import read
+from graph.conversation.said import Said, Vocabulary
+from graph.model.client import Model
+from graph.model.endpoint import Answering, Endpoint
+from graph.model.reasoner import Choices, Declined, IntentGuess, Reasoner
+from graph.model.recorded import Recorded
+from kb.taxonomy.reader import load_taxonomy
+from tests.bench.read_texts import ANSWERS, BUDGET, MODEL
+from tests.bench.score import mean
+from tools.checks import CHECKS
+from tools.inventory.ranges import expand
+from tools.remedies import REMEDIES
+
+PHRASES: Final = Path(__file__).parents[1] / "graph/phrases"
+RECORDED, RESULTS = ANSWERS / "intents.jsonl", ANSWERS / "intents-results.json"
+SAME: Final = ("blind_first", "blind_second", "blind_first_tongues", "blind_second_tongues", "held_out")
+"""On which the rules alone are measured."""
+UNTUNED: Final = ("blind_third",)
+"""Never used to mend a rule."""
+NOTHING: Final = ("blind_second_nothing", "blind_third_nothing")
+"""Said to nobody of us."""
+NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A phrasing, and what is meant by it."""
+
+    of: str
+    means: Intent
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the rules made of it, and what a model did with what they left; None where it was not asked or declined."""
+
+    phrase: Phrase
+    ruled: Said
+    guess: IntentGuess | None
+
+    @property
+    def said(self) -> Said:
+        return with_guess(self.ruled, self.guess) if self.guess and is_left(self.ruled) else self.ruled
+
+    @property
+    def offered(self) -> bool:
+        """Not understood, but what was meant is what the answer asks about: “Did you mean …?”."""
+        return self.said.intent is Intent.NOT_UNDERSTOOD and self.phrase.means in self.said.suggestions
+
+
+def phrases(names: Sequence[str] = (*SAME, *UNTUNED, *NOTHING)) -> list[Phrase]:
+    """All of some sets."""
+    tables = {name: yaml.safe_load((PHRASES / f"{name}.yaml").read_text()) for name in names}
+    return [
+        Phrase(name, Intent.NOT_UNDERSTOOD if means == "nothing" else Intent(means), text)
+        for name, table in tables.items()
+        for means, texts in table.items()
+        for text in texts
+    ]
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """Eight machines of one group, every cause, check and remedy."""
+    taxonomy, hosts = load_taxonomy(), tuple(expand("gpu-[001-008]"))
+    titles = {label: taxonomy.title(label) for label in taxonomy.leaves}
+    remedies = {remedy.id: remedy.does for remedy in REMEDIES.values()}
+    return Vocabulary(hosts=hosts, groups={"train": hosts}, titles=titles, checks=tuple(CHECKS), remedies=remedies)
+
+
+def offered() -> Choices:
+    """What a model may answer here."""
+    names = vocabulary()
+    return choices(tuple(names.hosts), tuple(names.titles), tuple(names.checks), tuple(names.remedies))
+
+
+async def hear_all(model: Reasoner, asked: Sequence[Phrase]) -> list[Heard]:
+    """All of them at once: whoever answers takes what stands open."""
+    return list(await asyncio.gather(*(_hear(model, phrase) for phrase in asked)))
+
+
+async def _hear(model: Reasoner, phrase: Phrase) -> Heard:
+    said = read(phrase.text, vocabulary(), NOW)
+    guess = await model.intent("intents", phrase.text, offered()) if is_left(said) else None
+    return Heard(phrase, said, None if isinstance(guess, Declined) else guess)
+
+
+def as_guessed(guesses: Mapping[str, IntentGuess], asked: Sequence[Phrase]) -> list[Heard]:
+    """The same by guesses that are kept: the rules of today, and what a model once made of a text."""
+    return [Heard(phrase, read(phrase.text, vocabulary(), NOW), guesses.get(phrase.text)) for phrase in asked]
+
+
+def score(rows: Sequence[Heard]) -> dict[str, Any]:
+    """Shares of each set, and of those that are one question."""
+    sets = {name: (name,) for name in dict.fromkeys(row.phrase.of for row in rows)}
+    grouped = {"same": SAME, "untuned": UNTUNED, "nothing": NOTHING, **sets}
+    return {name: _shares([row for row in rows if row.phrase.of in of]) for name, of in grouped.items()}
+
+
+def _shares(rows: Sequence[Heard]) -> dict[str, Any]:
+    left = [row for row in rows if is_left(row.ruled)]
+
+    def right(reads: Callable[[Heard], Said]) -> dict[str, Any] | None:
+        return mean([reads(row).intent is row.phrase.means for row in rows])
+
+    return {
+        "of": len(rows),
+        "left": len(left),
+        "answered": sum(row.guess is not None for row in left),
+        "without": right(lambda row: row.ruled),
+        "with": right(lambda row: row.said),
+        "offered_instead": sum(row.offered for row in rows),
+    }
+
+
+def guesses_of(results: Mapping[str, Any]) -> dict[str, IntentGuess]:
+    """What a model made of each text, as it is kept."""
+    rows = {str(text): dict(row) for text, row in results["guesses"].items()}
+    return {
+        text: IntentGuess(row["intent"], tuple(row["hosts"]), tuple(row["labels"]), row["check"], row["remedy"])
+        for text, row in rows.items()
+    }
+
+
+def results_of(rows: Sequence[Heard]) -> dict[str, Any]:
+    """Figures and guesses, to keep."""
+    return {"sets": score(rows), "guesses": {row.phrase.text: asdict(row.guess) for row in rows if row.guess and is_left(row.ruled)}}
+
+
+def _again(kept: Path) -> list[Heard]:
+    return as_guessed(guesses_of(json.loads(kept.read_text())), phrases())
+
+
+def _asked(given: argparse.Namespace) -> list[Heard]:
+    endpoint: Answering | None = Endpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    return asyncio.run(hear_all(Model(Recorded(endpoint, MODEL, given.recording), budget=BUDGET), phrases()))
+
+
+def main(words: Sequence[str]) -> int:
+    """Ask or replay, and print; 1 while something that was asked has no answer."""
+    asks = argparse.ArgumentParser(prog="python -m tests.bench.read_intents", description=__doc__.partition("\n")[0])
+    asks.add_argument("--model-url", help="an OpenAI-compatible endpoint that is asked for what is not recorded")
+    asks.add_argument("--seconds", type=float, default=1_500.0, help="deadline of a call")
+    asks.add_argument("--record", "--replay", dest="recording", type=Path, default=RECORDED)
+    asks.add_argument("--out", type=Path, metavar="FILE", help="write the figures and the guesses there")
+    asks.add_argument("--guesses", type=Path, metavar="FILE", help="ask nobody: what is kept in results, by the rules of today")
+    asks.add_argument("--wrong", action="store_true", help="print each phrasing that is not understood")
+    given = asks.parse_args(list(words))
+    rows = _again(given.guesses) if given.guesses else _asked(given)
+    if given.out:
+        given.out.write_text(json.dumps(results_of(rows), indent=1, ensure_ascii=False) + "\n")
+    for row in rows if given.wrong else ():
+        if row.said.intent is not row.phrase.means:
+            print(f"{row.phrase.of}: {row.phrase.means} read as {row.said.intent}: {row.phrase.text}", file=sys.stderr)
+    print(json.dumps(score(rows), indent=1))
+    return int(any(is_left(row.ruled) and row.guess is None for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""Whatever an answer says of machines rests on what was read of them: each line names the check and the host, or quotes, or says how much was
+looked at and when. What it says beside that is of its own doings, and stands in a table here."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from graph.conversation.intents import Intent
+from graph.conversation.said import ALL, OTHERS
+from graph.incident.answers.known import SPELT_OUT
+from graph.incident.answers.table import BY_INTENT
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.talk import FAULT, Talk, case_of
+from tools.checks import CHECKS
+from tools.inventory.ranges import expand
+
+LEAVES: Final = load_taxonomy().titles
+TITLES: Final = sorted({LEAVES[label] for label in load_taxonomy().leaves}, key=len, reverse=True)
+TITLE: Final = re.compile("|".join(map(re.escape, TITLES)))
+NAMES: Final = {name: check for check in CHECKS for name in (check, SPELT_OUT.get(check, check))}
+CHECK: Final = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(map(re.escape, NAMES), key=len, reverse=True))})(?![\w-])")
+HOST: Final = re.compile(r"gpu-(?:\d{3}|\[[\d,-]+\])")
+EXTENT: Final = re.compile(r"\b\d+ checks?\b")
+ON: Final = re.compile(r"\(([^()]*) on (gpu-(?:\d{3}|\[[\d,-]+\]))\)")
+
+WORLDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "a GPU fell off": {"faults": [FAULT]},
+    "and a host could not be asked": {"faults": [FAULT], "modifiers": ["R6(check=smi, how=timeout)@gpu-002"]},
+    "no machine's fault": {"faults": [{"id": "F01", "t": -420, "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"]}]},
+    "well": {"faults": []},
+    "nothing proven": {
+        "faults": [FAULT],
+        "modifiers": ["R6(check=lspci, how=timeout)@*", "R6(check=dmesg, how=timeout)@*", "R6(check=smi, how=timeout)@gpu-003"],
+    },
+}
+ASKED: Final[tuple[tuple[Intent, Mapping[str, Any]], ...]] = (
+    (Intent.HOST_STATE, {"hosts": ("gpu-003",)}),
+    (Intent.HOST_STATE, {"hosts": ("gpu-001",)}),
+    (Intent.GROUP_STATE, {"group": ALL}),
+    (Intent.GROUP_STATE, {"group": OTHERS}),
+    (Intent.SHOW_OUTPUT, {"form": "picture", "text": "the temperatures as a picture"}),
+    (Intent.SHOW_PICTURE, {"picture": "timeline"}),
+    (Intent.SHOW_PICTURE, {"picture": "walk"}),
+    (Intent.SHOW_PICTURE, {"picture": "bandwidth"}),
+    (Intent.EXPLAIN, {}),
+    (Intent.WHY_NOT, {"category": "INTERCONNECT"}),
+    (Intent.WHY_NOT, {"labels": ("GPU.BUS.Fallen_Off_Bus",)}),
+    (Intent.WHY_NOT, {"labels": ("GPU.MEMORY.Row_Remap_Failure",)}),
+    (Intent.COMPARE, {}),
+    (Intent.CHANGED_SINCE, {}),
+    (Intent.HAPPENED_BEFORE, {}),
+    (Intent.SAFE_TO, {"text": "restart the job?"}),
+    (Intent.SAFE_TO, {"remedy": "reboot", "hosts": ("gpu-003",)}),
+    (Intent.WHAT_NOW, {}),
+    (Intent.ON_APPROVE, {}),
+    (Intent.WHO_MAY_APPROVE, {}),
+    (Intent.WHO_IS_ON_IT, {}),
+    (Intent.SUMMARY, {}),
+    (Intent.SUMMARY, {"audience": "ticket"}),
+    (Intent.STATUS, {}),
+    (Intent.WISH_REMEDY, {"remedy": "gpu_reset", "hosts": ("gpu-003",)}),
+    (Intent.WISH_REMEDY, {"remedy": "reboot", "hosts": ("gpu-001",)}),
+    (Intent.UNDO, {}),
+    (Intent.RUN_CHECK, {"check": "dmesg"}),
+    (Intent.META, {}),
+    (Intent.SMALL_TALK, {}),
+    (Intent.THANKS, {}),
+    (Intent.HELP, {}),
+    (Intent.TYPED_APPROVAL, {}),
+    (Intent.NOT_UNDERSTOOD, {}),
+    (Intent.REPORT, {}),
+    (Intent.TAKE, {}),
+    (Intent.ASSIGN, {}),
+    (Intent.WAITS, {}),
+    (Intent.PAUSE, {}),
+    (Intent.CORRECT, {"category": "INTERCONNECT"}),
+    (Intent.CORRECT, {"labels": ("GPU.BUS.Fallen_Off_Bus",)}),
+    (Intent.CLOSE, {}),
+    (Intent.REOPEN, {}),
+)
+OWN: Final = re.compile(
+    "^(?:"
+    + "|".join(
+        (
+            r"\d+ hosts: \d+ ",  # what the lines below it say
+            r"\d+ moments since",
+            r"Found: |Nothing found\.",  # whose causes follow, each with what it rests on
+            r".*: (?:ruled out|not ruled out.*)\.$",  # whose reasons follow
+            r"It is .*:$|No, not on .*:$|No cause is proven, because:$",
+            r"Since .* nothing new was logged, as far as it was read|Settings that were changed without",
+            r"Say |On it: |Read .* ago|Which|What was not checked|… and|• … and|• \d+ looks failed|• not every machine",
+            r"Could not look|could not look|Not known: |Nothing of what I went into",
+            r"I (?:could not look|am |read |did not understand|go on|mention|have looked|know )|From here I can see|In this thread|In short: ",
+            r"Of the recorded incidents|No closed incident|What is kept|Name a host",  # of other times and sites; a title in them is caught
+            r"It (?:affects|needs|takes|is not closed|waits)|Nothing that I found|RackMedic does",
+            r"I wait for a decision|It is part of a fix|Decide on the card",
+            r"Nothing (?:to mend|is up|is open|runs|of)|This is for people|Answer what I asked|Tell me|There is nothing",
+            r"If approved|Before it starts|Afterwards|Then: |The way back|Up for decision|Nobody|Words approve|The post-incident report",
+            r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
+            r"No fault is found\.$|No cause is proven so far\.$|Hello|You are welcome|In your own words|Only the Approve",
+            r"U1 is on it|Whom\?|Noted|What was up|What I saw|Closed: |Open again|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
+            r"Nothing but|No .* was read of|No bandwidth by message size|\d\d:\d\d:\d\d (?:asked|well|put up|waits|unsure)",
+            r"kernel log disturbs|What else went into it:$|\s*moved by: ",
+        )
+    )
+    + ")"
+)
+"""What it did, does, waits for, or asks people to do."""
+NAMES_ONE: Final = re.compile(
+    r"^(?:State: |Fix: |• |It is part of a fix: |Held: |\d\d:\d\d:\d\d put up|Closed: |Could not look: |.*: not ruled out)"
+)
+"""Lines that may name a cause for what is done about it, because people named it, or because nothing was found out of it."""
+HEAD: Final = re.compile(r"^(?:Found: |It is .*:$)")
+"""Lines whose causes are named again below, each with what it rests on."""
+
+
+def lines_of(reply: str) -> Iterator[tuple[str, str]]:
+    """(line, what is quoted below it)."""
+    rows = reply.splitlines()
+    for n, line in enumerate(rows):
+        below = []
+        for more in rows[n + 1 :]:
+            if not more.startswith(("  ", "• ")):
+                break
+            below.append(more)
+        yield line, "\n".join(below)
+
+
+def cites(text: str) -> bool:
+    """Names a check and where it was read."""
+    return bool(CHECK.search(text)) and bool(HOST.search(text) or re.search(r"\b\d+ hosts?\b|handed in", text))
+
+
+def rests(line: str, below: str) -> bool:
+    return cites(line) or cites(below) or bool(EXTENT.search(line) and (HOST.search(line) or "hosts" in line)) or bool(OWN.match(line))
+
+
+LISTED: Final = frozenset({Intent.HAPPENED_BEFORE, Intent.HELP, Intent.WHAT_NOW, Intent.STATUS})
+"""Of whose lists each line is of other times and sites, of what can be said, or of what is to be done."""
+
+
+def uncited(line: str, below: str) -> list[str]:
+    """Causes that a line names and nothing behind them, in it or quoted below it, says where they were seen."""
+    found = list(TITLE.finditer(line))
+    if not found or cites(below):
+        return []
+    ends = [*(one.start() for one in found[1:]), len(line)]
+    return [one.group() for one, end in zip(found, ends, strict=True) if not CHECK.search(line[one.end() : end])]
+
+
+async def world(name: str) -> Talk:
+    more = dict(WORLDS[name])
+    return await Talk.of(case_of(*more.pop("faults"), **more))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+async def test_each_line_of_an_answer_rests_on_what_was_read_or_is_of_its_own_doings(name: str) -> None:
+    talk = await world(name)
+    read = {(fact.host, fact.check) for fact in await talk.facts()}
+    for intent, named in ASKED:
+        reply = await talk.asks(intent, **named)
+        for line, below in lines_of(reply):
+            assert rests(line, below) or (intent in LISTED and line.startswith("• ")), f"{intent}: {line}"
+            line = re.sub(r"^Noted as your word: [^.]*\.", "", line)  # people's own
+            bare = [] if NAMES_ONE.match(line) else uncited(line, below)
+            again = {one for other, more in lines_of(reply) if other != line for one in TITLE.findall(other) if not uncited(other, more)}
+            assert not [one for one in bare if not (HEAD.match(line) and one in again)], f"{intent}: {line}"
+            for checks, hosts in ON.findall(line):
+                named_checks = {NAMES[one.group()] for one in CHECK.finditer(checks)}
+                assert named_checks <= {check for host, check in read if host in expand(hosts)}, f"{intent}: {line}"
+
+
+def test_every_answer_of_the_table_is_looked_through() -> None:
+    assert set(BY_INTENT) <= {intent for intent, _ in ASKED}
