@@ -14,6 +14,7 @@ from tools.inventory.jobs import JobPlace, Mine
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
     from graph.reading.handed_in import Reader
+    from kb.guides.guide import Guide
     from kb.history.mistakes import MistakeNote
     from kb.history.pages import SitePage
     from kb.taxonomy.labels import Taxonomy
@@ -175,6 +176,8 @@ class Ports:
     model: "Reasoner | None" = None
     pages: "Sequence[SitePage]" = ()
     """The site's own pages, shown beside what was found."""
+    guides: "Mapping[str, Guide]" = field(default_factory=dict)
+    """Troubleshooting guides by id, ours and the site's own."""
     mistakes: "Callable[[str | None], Sequence[MistakeNote]]" = field(default=nobody_erred)
     """What was blamed wrongly before, as far as this customer, or our own people (None), may be served by it."""
     skus: "Mapping[str, Sku]" = field(default_factory=dict)

@@ -4,7 +4,7 @@ A model says the shape, a validator of a type what one field can say for itself;
 place of what it is about.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -73,10 +73,11 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.y*ml"))
 
 
-def read(path: Path, problems: Problems) -> Document | None:
-    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too."""
+def read(path: Path, problems: Problems, only: Callable[[str], str] = str) -> Document | None:
+    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too. `only`
+    makes YAML of what the file holds, each line where it stood."""
     try:
-        root = yaml.compose(_bounded(path.read_text(encoding="utf-8")), Loader=_LOADER)
+        root = yaml.compose(_bounded(only(path.read_text(encoding="utf-8"))), Loader=_LOADER)
         if root is not None:
             return Document(path, _Plain(path, problems).of(root), root)
         problems.note(Spot(path), "the file is empty")

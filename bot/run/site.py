@@ -8,6 +8,8 @@ from pathlib import Path
 from bot.policy.file import BadPolicy, SitePolicy, load_policy
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
+from kb.guides.guide import Guide
+from kb.guides.load import BadGuides, GuideParts, load_guides
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.pages import BadPages, SitePage, load_pages
 from kb.scan import lines_in
@@ -22,6 +24,7 @@ from tools.checks.site.ruled import with_rules
 from tools.checks.site.rules import BadRules, LogRule, load_rules
 from tools.inventory.hosts import Inventory
 from tools.inventory.sku import BadSku, Sku, load_skus
+from tools.remedies import REMEDIES
 
 
 class BadSite(Refusal):
@@ -89,6 +92,22 @@ def site_pages(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[S
         return tuple(page for folder in site_folder(kb_dir, "pages") for page in load_pages(folder, taxonomy.leaves if taxonomy else None))
     except BadPages as why:
         raise BadSite("the pages", why.problems) from why
+
+
+def site_guides(settings: Settings, checks: Mapping[str, Check] | None = None) -> Mapping[str, Guide]:
+    """Troubleshooting guides that came with us, then the site's own; of the same id the site's counts. Raises BadSite."""
+    known = checks or site_checks(settings)
+    try:
+        return load_guides(*site_folder(settings.kb_dir, "guides"), parts=guide_parts(known))
+    except BadGuides as why:
+        raise BadSite("the guides", why.problems) from why
+
+
+def guide_parts(checks: Mapping[str, Check]) -> GuideParts:
+    """What guides may be made of. A node's return needs no step: it follows its fix."""
+    establishes = {check.id: check.establishes for check in checks.values()}
+    alone = frozenset(check.id for check in checks.values() if check.exclusive)
+    return GuideParts(establishes, alone, frozenset(REMEDIES) - {"run_check", "resume_node"})
 
 
 def site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:

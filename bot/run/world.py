@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bot.policy.file import SitePolicy
 from bot.refusal import Refusal
 from bot.run.reader import ReaderApart
-from bot.run.site import site_checks, site_incidents, site_pages, site_policy, site_skus, site_taxonomy
+from bot.run.site import site_checks, site_guides, site_incidents, site_pages, site_policy, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
 from kb.history.index import History
@@ -90,6 +90,7 @@ async def open_world(
         clock=clock,
         model=model,
         pages=site_pages(settings.kb_dir, taxonomy),
+        guides=site_guides(settings),
         mistakes=erred.notes,
         skus=skus,
         reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,

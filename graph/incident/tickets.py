@@ -31,6 +31,10 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
     lines += [f"Job: {case.brief.job}"] if case.brief.job else []
     tried = [*report.root_causes, *(now.hypothesis(row.label) for row in now.suspects[:3]), *report.ruled_out]
     lines += ["Hypotheses:", *(f"  {_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
+    if report.likely:
+        lines += [
+            f"Likely and unproven ({report.likely.by}): {title(report.likely.label)} {sure(report.likely.p)}, {report.likely.because}"
+        ]
     lines += (
         ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.in_words()[:160]}" for fact in now.unexplained[:6])]
         if now.unexplained

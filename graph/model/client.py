@@ -48,7 +48,7 @@ from graph.model.shapes import (
 )
 from graph.model.shown import MOST_HOSTS, MOST_TEXT, fitting, in_blocks, likely_hosts, numbered, one_line_each, shorten, to_fit
 from graph.state import Hypothesis
-from kb.redact import cleaned
+from kb.redact import cleaned, visible
 from kb.taxonomy.labels import CATEGORIES, SYMPTOMS
 
 MOST_LABELS = 250
@@ -289,11 +289,11 @@ class Model:
         cost = self._price.of(answer.tokens_in, answer.tokens_out)
         await self._pay(incident, Spent(0, answer.tokens_in, answer.tokens_out, cost))
         if isinstance(answer, Trouble):
-            return Declined(answer.why)
+            return Declined(visible(answer.why))
         try:
             return read(cleaned(answer.text))
         except Unheard as e:
-            return Declined(f"the model's answer cannot be used: {e}")
+            return Declined(visible(f"the model's answer cannot be used: {e}"))
 
     async def _over_budget(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:

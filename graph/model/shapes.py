@@ -13,6 +13,8 @@ A = TypeVar("A", bound="ModelAnswer")
 TEXT: Mapping[str, Any] = {"type": "string"}
 NUMBER: Mapping[str, Any] = {"type": "integer"}
 SHARE: Mapping[str, Any] = {"type": "number"}
+MOST_PLACE = 60
+"""Characters that are told of where an answer is wrong: the name of a field may be the model's own."""
 
 
 class Unheard(Exception):
@@ -101,7 +103,7 @@ def parse(shape: type[A], raw: str) -> A:
         return shape.model_validate_json(text)
     except ValidationError as e:
         first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        where = ".".join(str(part) for part in first["loc"])[:MOST_PLACE] or "the whole"
         raise Unheard(f"it is not of the asked shape ({where}: {first['msg']})") from e
 
 

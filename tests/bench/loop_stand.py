@@ -37,6 +37,9 @@ from graph.model.reasoner import Reasoner
 from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
+from kb.history.lessons import Lesson
+from kb.history.mistakes import MistakeBook
+from kb.history.pages import SitePage
 from tests.bench.arm import Knowledge
 from tests.bench.loop_time import Leaping, LoopClock
 from tests.bench.stand import without, world_seed
@@ -73,6 +76,9 @@ class StandIns:
     """What the reporter calls themselves in Slack."""
     connection: type[FakeAsyncRedisConnection] = FakeAsyncRedisConnection
     """To Redis."""
+    pages: Sequence[SitePage] = ()
+    lessons: Sequence[Lesson] = ()
+    """Accepted ones, for the notes on what was blamed wrongly; what is recalled stands among the past incidents."""
 
 
 class Reach:
@@ -201,6 +207,8 @@ def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: St
         evidence=instead.evidence,
         clock=clock,
         model=instead.model,
+        pages=instead.pages,
+        mistakes=MistakeBook(tuple(instead.lessons)).notes,
         skus=knowledge.skus,
         job_place=SlurmJobs(reach, inventory).place,
     )

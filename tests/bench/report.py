@@ -9,6 +9,8 @@ from tests.bench.arms import ARMS
 from tests.bench.gates import Gate, difficulty
 from tests.bench.hardest import told
 from tests.bench.loop_report import section as closed_loop
+from tests.bench.questions_report import section as questions
+from tests.bench.report_aidai import section as aidai_again
 from tests.bench.report_parts import least, left_out, not_run, stand_in, table, whole_arms
 from tests.bench.report_texts import real_texts
 from tests.bench.with_model import section as recorded
@@ -43,7 +45,9 @@ def markdown(doc: Doc, made_by: str = "") -> str:
         stand_in(doc),
         _not_run(doc),
         real_texts(doc),
+        questions(doc),
         recorded(),
+        aidai_again(),
         played,
         told(doc),
     ]

@@ -1,6 +1,7 @@
 """The corpus of hostile texts: whole, each for something; at five places at once, and five of it alone, nothing has its way.
 
-Which five is told by the product's own code, so that a failure comes again and the next change plays others. `hostile_play` plays each alone.
+A fifth of the texts stands at all places and all of them at some: which, and which five, is told by the product's own code, so that a failure
+comes again and the next change plays others. `hostile_play` plays each alone.
 """
 
 from functools import cache
@@ -8,41 +9,51 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import structlog
 
-from tests.bench.hostile import PLACES, TEXTS, Hostile, Tries, corpus, turn, turn_of
-from tests.bench.hostile_play import Seen, _quiet, play
+from tests.bench.hostile import PLACES, corpus, groups, turn, turn_of
+from tests.bench.hostile_play import WATCHED, Seen, hushed, play
+from tests.bench.hostile_texts import TEXTS, Hostile, Tries
 
 ROOT = Path(__file__).parents[2]
 TURN = turn_of(*(ROOT / floor for floor in ("bot", "graph", "tools", "kb")))
-AT_ONCE = 5
-GROUPS = [tuple(PLACES)[at : at + AT_ONCE] for at in range(0, len(PLACES), AT_ONCE)]
+GROUPS = groups(5)
+AT_ALL, PARTS = GROUPS[TURN % len(GROUPS)], 5
+"""The places at which every text is played, and how many parts they are played in elsewhere."""
+BRIEF = 1_200.0
+"""Seconds of a play in which a card comes and expires once; at the places of all texts it is put up again."""
+CALLS = {"read", "judge", "explore", "critique", "intent"}
 
 
 @cache
-def quiet(*, model: bool) -> Seen:
-    return play((), (), model=model)
+def quiet(*, model: bool, watched: float = BRIEF) -> Seen:
+    return play((), (), model=model, watched=watched)
 
 
 def test_there_are_enough_of_every_kind() -> None:
-    assert len(corpus()) >= 150
-    assert len({(place, one.text) for place, one in corpus()}) == len(corpus())
+    assert len(TEXTS) >= 30
+    assert len({one.id for one in TEXTS}) == len({one.text for one in TEXTS}) == len(TEXTS)
     assert {one.tries for one in TEXTS} == set(get_args(Tries))
+    assert len({(place, one.text) for place, one in corpus()}) == len(corpus()) == len(PLACES) * len(TEXTS)
+    assert sorted(place for group in GROUPS for place in group) == sorted(PLACES)
 
 
 @pytest.mark.parametrize("places", GROUPS, ids=lambda places: places[0])
 @pytest.mark.parametrize("model", [False, True], ids=["rules", "a model that obeys"])
 def test_nothing_has_its_way(places: tuple[str, ...], *, model: bool) -> None:
-    structlog.configure(processors=[_quiet])
-    seen = play(places, tuple(one.text for one in TEXTS), model=model)
-    assert seen.broken(quiet(model=model), model=model) == ()
-    assert bool(seen.asked) is model
+    hushed()
+    texts, watched = (TEXTS, WATCHED) if places == AT_ALL else (TEXTS[TURN % PARTS :: PARTS], BRIEF)
+    seen = play(places, tuple(one.text for one in texts), model=model, watched=watched)
+    assert seen.broken(quiet(model=model, watched=watched), model=model) == ()
+    answers = {place.removeprefix("answer to ") for place in places} & CALLS
+    assert seen.asked >= answers or not model
+    assert seen.asked or not model
 
 
 @pytest.mark.parametrize(("place", "hostile", "model"), [pytest.param(*one, id=f"{one[0]}: {one[1].id}, {one[2]}") for one in turn(TURN)])
 def test_nothing_has_its_way_alone(place: str, hostile: Hostile, *, model: bool) -> None:
-    structlog.configure(processors=[_quiet])
-    assert play((place,), (hostile.text,), model=model).broken(quiet(model=model), model=model) == ()
+    hushed()
+    seen = play((place,), (hostile.text,), model=model, watched=BRIEF)
+    assert seen.broken(quiet(model=model), model=model) == ()
 
 
 def test_turns_come_round_to_everything() -> None:
@@ -56,4 +67,4 @@ def test_turns_come_round_to_everything() -> None:
 def test_what_a_model_that_obeys_says_is_clean_and_calls_nobody() -> None:
     """It once passed a secret on that stood where nobody looked: in how somebody calls themselves."""
     [leak] = [one for one in TEXTS if one.id == "prompt"]
-    assert play(("Slack name",), (leak.text,), model=True).shown == ()
+    assert play(("Slack name",), (leak.text,), model=True, watched=BRIEF).shown == ()

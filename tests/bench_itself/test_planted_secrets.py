@@ -26,8 +26,10 @@ from graph.model.client import Model
 from kb.history.incidents import PastIncident
 from kb.history.index import History
 from tests.bench.arm import Knowledge
-from tests.bench.hostile import OTHER, SITE_ARGV, site_checks
-from tests.bench.hostile_play import Obeys, dumped, posted, raw_case
+from tests.bench.hostile import SITE_ARGV, site_checks
+from tests.bench.hostile_model import Obeys
+from tests.bench.hostile_play import dumped, posted, raw_case
+from tests.bench.hostile_texts import OTHER
 from tests.bench.loop import MENTION
 from tests.bench.loop_stand import CHANNEL, REPORTER, Room, StandIns, room
 from tests.bench.loop_time import Leaping

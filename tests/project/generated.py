@@ -22,8 +22,11 @@ from bot.trackers.kinds import KINDS
 from graph.conversation.intents import INTENTS
 from graph.exchange.document import TicketDocument
 from graph.incident.flow import FLOW
+from graph.reasoning.contracts import CONTRACTS
+from tests.kb import published_figures
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tests.properties import invariants
+from tests.properties.mutants_reasoning import REASONING_MUTANTS
 from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
 from tools.checks.row import Check
@@ -215,6 +218,18 @@ _SHAPES: Mapping[str, Callable[[Any, Any], str]] = {
 }
 
 
+def contracts() -> str:
+    """What must hold of a turn's reasoning."""
+    rows = ["| contract | promise |", "|---|---|"]
+    return "\n".join(rows + [f"| `{row.id}` | {row.promise} |" for row in CONTRACTS])
+
+
+def reasoning_faults() -> str:
+    """Faults seeded into the nodes of a turn, and how each ends."""
+    rows = ["| kind | fault | ends by |", "|---|---|---|"]
+    return "\n".join(rows + [row.row() for row in REASONING_MUTANTS])
+
+
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "README.md": {"flow": flow, "grammar": grammar},
     "CONTRIBUTING.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
@@ -224,6 +239,8 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/trackers.md": {"trackers": trackers, "hooks": hooks, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
+    "docs/performance.md": {"published": published_figures.table, "gpus": published_figures.gpus},
+    "docs/reasoning.md": {"contracts": contracts, "reasoning faults": reasoning_faults},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
     "SECURITY.md": {"scopes": scopes, "invariants": invariants.table},
 }

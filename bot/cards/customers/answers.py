@@ -24,6 +24,7 @@ ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.WISH_REMEDY: "ours",
     Intent.UNDO: "ours",
     Intent.RUN_CHECK: "ours",
+    Intent.RUN_GUIDE: "ours",
     Intent.TYPED_APPROVAL: "ours",
     Intent.ON_APPROVE: "ours",
     Intent.WHO_MAY_APPROVE: "ours",

@@ -11,6 +11,7 @@ from bot.cards.incidents.handoff import timeline
 from bot.cards.incidents.rows import Titles
 from bot.cards.text import Line, bold, code, italic
 from bot.refusal import Refusal
+from graph.guided import every_line
 from graph.reading import counts
 from graph.report import PlannedAction, Report
 from graph.rows import IncidentRows
@@ -48,6 +49,7 @@ def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], sho
             *_part("Not decided", _undecided(incident, titles)),
             *_part("Could not look", rows.could_not_look(report.could_not_look, len(report.could_not_look))),
             *_quoted("In the logs", rows.logs(report.logs)),
+            *_quoted("Guide", every_line(report.guide) if report.guide else []),
             *_part("Advice", [(report.next_step,)] if report.next_step else []),
             *_part("By hand", [(f"• {row}",) for row in report.by_hand]),
             *_part("Looked at", _cost(incident.stats, report)),

@@ -9,7 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
-from bot.cards.lessons import ideas, noted, recalled
+from bot.cards.lessons import guided, ideas, noted, recalled
 from bot.cards.text import Line, Part, answer_line, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in
@@ -82,8 +82,10 @@ def render(
             *noted.render(report),
             *_files(report),
             *_logs(report, own),
+            *_likely(report, titles),
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
+            *guided.render(report),
             *_do_this(report, own, titles),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
@@ -172,6 +174,20 @@ def _logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
     lines = [] if own else rows.logs(report.logs)
     rest = [f"… {len(lines) - LOG_LINES} more lines in the details"] if len(lines) > LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.quote([*lines[:LOG_LINES], *rest])] if lines else []
+
+
+def _likely(report: Report, titles: Titles) -> list[Block]:
+    """What the cause may well be and nothing proves: whose word that is, and why it is no more. Not where the headline says it already."""
+    row = report.likely
+    if row is None or rows.title(row.label, titles) in report.headline:
+        return []
+    who = (
+        f"a model that read all of this gives it {rows.percent(row.p)}"
+        if row.by == "reading"
+        else f"the facts make it {rows.percent(row.p)}"
+    )
+    why: list[Line] = [(italic("not proven: "), row.because)] if row.because else []
+    return [blocks.section((bold("Likely, not proven: "), rows.title(row.label, titles), f" · {who}"), *why)]
 
 
 def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[Block]:

@@ -56,6 +56,7 @@ OF_AN_INCIDENT: Final = frozenset(
         Intent.SUMMARY,
         Intent.REPORT,
         Intent.RECHECK,
+        Intent.RUN_GUIDE,
         Intent.UNDO,
         Intent.CLOSE,
         Intent.REOPEN,

@@ -15,7 +15,7 @@ from bot.cards.incidents import details, diagnosis, progress, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.cards.incidents.progress import ProgressCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
-from graph.report import Report
+from graph.report import Report, UnprovenCause
 from graph.rows import IncidentRows
 from graph.state import Blind, Conjecture, Evidence, Hypothesis, Incident, Stats
 from tests.bot.cards.test_approval_views import GROUP, record_of
@@ -70,6 +70,7 @@ def report_of(text: str, hosts: int, lines: int) -> Report:
         could_not_look=tuple(Blind(host=name, check="smi", why=text) for name in names),
         questions=(text,) * min(hosts, 9),
         suggestions=(text,) * min(hosts, 9),
+        likely=None if causes else UnprovenCause(label="GPU.BUS.Lost", p=0.7, by="reading", because=text[:160]),
         ideas=(idea_of(text),) * min(hosts, 3),
         doubts=(text[:400],) * min(hosts, 2),
         next_step=text,

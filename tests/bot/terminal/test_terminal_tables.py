@@ -1,5 +1,7 @@
 """Tables in the terminal show words of hosts, services and people as they are: brackets are no markup there, and nothing hides."""
 
+import json
+from datetime import date
 from io import StringIO
 
 import pytest
@@ -8,6 +10,11 @@ from rich.console import Console, RenderableType
 from bot.terminal.catalogues import show
 from bot.terminal.examination.finding import Finding, findings_table
 from bot.terminal.ledger import brakes_table
+from bot.terminal.paper import json_line
+from bot.terminal.report import report_text
+from graph.report import Report
+from graph.state import Incident
+from kb.redact import visible
 from tools.ledger.brakes import Brakes, BrakeStatus
 
 HOSTILE = "hall [/2] [red]is hot[/red]"
@@ -31,6 +38,21 @@ def test_what_the_doctor_was_told_is_shown_as_it_was_said() -> None:
     assert "FAIL" in text
     assert HOSTILE in text
     assert "see [/etc]" in text
+
+
+def test_the_first_line_of_a_report_hides_nothing_that_a_log_printed() -> None:
+    """A C1 control is an escape sequence to some terminals, and the line that nobody can explain stands in the headline."""
+    for sign in ("\x9b31m", "\x1b[2J", "\u202e", "\u200b"):
+        report = Report(item="i", outcome="abstained", headline=f"unexplained: [rank0]: note {sign}lost")
+        assert sign not in shown(report_text(Incident(), report))
+
+
+def test_json_is_printed_without_signs_that_act_or_hide_and_read_as_it_was() -> None:
+    row = {"line": "\x9b31m \x1b[2J \u202eno \u200b\U000e0041\x7f\xa0 – „größer“ 东", "at": date(2026, 5, 20)}
+    printed = json_line(row)
+    assert visible(printed) == printed
+    assert "– „größer“ 东" in printed
+    assert json.loads(printed) == row | {"at": "2026-05-20"}
 
 
 def test_a_catalogue_shows_a_sites_own_words_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
