@@ -277,4 +277,5 @@ def without_us(text: str, us: Collection[str] = NAMES) -> str:
 
 def answer_of(report: Report) -> str:
     """What a turn says in the thread."""
-    return report.reply or "\n".join(filter(None, (report.changed, report.headline, *report.questions)))
+    guide = lines_of(report.guide, GUIDE) if report.guide and report.guide.called else []
+    return report.reply or "\n".join(filter(None, (report.changed, report.headline, *guide, *report.questions)))

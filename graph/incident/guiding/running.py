@@ -20,6 +20,8 @@ class GuideRunning:
     looked: tuple[str, ...] = ()
     began: Mapping[str, datetime] = field(default_factory=dict)
     rest: bool = False
+    by: str = ""
+    """Who called it, as the ledger knows people: whoever asks for a card does not approve it. Empty where nobody can approve anyhow."""
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> "GuideRunning | None":
@@ -27,12 +29,13 @@ class GuideRunning:
         if not row.get("id"):
             return None
         began = {name: datetime.fromisoformat(at) for name, at in row.get("began", {}).items()}
-        return cls(str(row["id"]), str(row.get("hosts", "")), tuple(row.get("looked", ())), began, bool(row.get("rest")))
+        looked, rest = tuple(row.get("looked", ())), bool(row.get("rest"))
+        return cls(str(row["id"]), str(row.get("hosts", "")), looked, began, rest, str(row.get("by", "")))
 
     def write(self) -> dict[str, Any]:
         """Plain JSON."""
         began = {name: at.isoformat() for name, at in self.began.items()}
-        return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began, "rest": self.rest}
+        return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began, "rest": self.rest, "by": self.by}
 
 
 def wished_guide(case: Case) -> str:
@@ -53,4 +56,10 @@ def begun(case: Case, guide: Guide, hosts: str) -> GuideRunning:
     """A run from here on: that of before where it is not at its end, with all else still to be looked at, or a new one."""
     before, told = running_in(case), case.report.guide if case.report else None
     goes_on = before is not None and before.id == guide.id and before.hosts == hosts and told is not None and told.open
-    return replace(before, rest=False) if before and goes_on else GuideRunning(guide.id, hosts)
+    by = _asker(case)
+    return replace(before, rest=False, by=by) if before and goes_on else GuideRunning(guide.id, hosts, by=by)
+
+
+def _asker(case: Case) -> str:
+    team, user = case.origin.team if case.origin else "", case.item.user
+    return f"{team}:{user}" if team and user else ""

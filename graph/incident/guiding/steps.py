@@ -81,13 +81,15 @@ def _ground(
 def with_guide(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The conclusion with where the guide that runs stands; where none was called and nothing is proven, with the one that fits what was
     reported, held against what is known already. A run puts up what needs GPUs for itself, one card after the other."""
+    calls = bool(wished_guide(case)) or is_look(case.item)
     running = running_in(case)
+    if running and not calls and not (case.report and case.report.guide and case.report.guide.open):
+        running = None  # it came to its end in an earlier turn, and was told there
     guide = ports.guides.get(running.id) if running else _fitting(concluded, case, ports)
     if guide is None:
         return concluded
     ladders = list(case.ladders if concluded.ladders is None else concluded.ladders)
     stands = walk(guide, _ground(case, ports, running, ladders))
-    calls = wished_guide(case) or is_look(case.item)
     if running and calls and not case.turn.cut and (card := _card(stands, running, case, now, ports, ladders)):
         ladders = [*ladders, card]
         concluded = _put_up(concluded, ladders, case, ports)
@@ -118,14 +120,8 @@ def _card(
         if row.mark != "next" or not row.step.approve:
             continue
         check = now.lens.checks[next(name for name in row.step.look if not ground.answered(name))]
-        return wished_look(check, hosts, now, yard_of(case, ports), ladders).model_copy(update={"asked_by": _asker(case)})
+        return wished_look(check, hosts, now, yard_of(case, ports), ladders).model_copy(update={"asked_by": running.by})
     return None
-
-
-def _asker(case: Case) -> str:
-    """Who called the guide, as the ledger knows people; empty where nobody can approve anyhow."""
-    team, user = case.origin.team if case.origin else "", case.item.user
-    return f"{team}:{user}" if team and user else ""
 
 
 def _put_up(concluded: Concluded, ladders: list[Ladder], case: Case, ports: Ports) -> Concluded:
