@@ -20,6 +20,7 @@ from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
 from graph.state import Blind, Evidence, Hypothesis, Tier
+from kb.taxonomy.labels import Taxonomy
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
@@ -27,6 +28,8 @@ Finding = Literal["diagnosed", "no_fault", "abstained"]
 MOST_EVIDENCE, LONGEST_LINE = 4, 200
 SURE = 0.96
 """Posterior from which a proven cause stands by itself."""
+BEHIND = 0.85
+"""How sure a proven cause is called at most while another, of which it would be the consequence, could not be looked at."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +121,28 @@ class Assessment:
         hosts could not be looked at names those."""
         standing = self.standings[label]
         rows = [row for row in self.roots if row.label == label] or [standing.best]
+        hides = standing.verdict == "confirmed" and self.hidden_behind(label)
         return Hypothesis(
             label=label,
             hosts=standing.unseen or tuple(sorted({host for row in rows for host in row.accused})),
             devices=() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named})),
             tier=tier,
             verdict=standing.verdict,
-            confidence=standing.confidence,
-            because=standing.because[:LONGEST_LINE],
+            confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,
+            because=f"{standing.because}{_hidden_words(hides, self.lens.taxonomy) if hides else ''}"[:LONGEST_LINE],
             evidence=tuple(cite(rows)),
             checks=tuple(dict.fromkeys(match.fact.check for row in rows for match in row.support)),
         )
+
+    def hidden_behind(self, label: str) -> tuple[str, ...]:
+        """Causes that would explain a confirmed one away, and that could not be looked at where it was found."""
+        hosts = {host for row in self.roots if row.label == label for host in (*row.subject.hosts, *row.shown)}
+        above = (self.standings[leaf.label] for leaf in self.lens.taxonomy.leaves.values() if label in leaf.suppresses)
+        return tuple(one.label for one in above if one.blind and one.verdict == "inconclusive" and self._blind_on(one.label, hosts))
+
+    def _blind_on(self, label: str, hosts: set[str]) -> bool:
+        unseen = set(self.coverage.unseen(self.lens.taxonomy.leaves[label]))
+        return bool(unseen & hosts) if hosts else bool(unseen)
 
     def root_causes(self) -> tuple[Hypothesis, ...]:
         """Confirmed labels, each once, most certain first."""
@@ -202,6 +216,10 @@ def _questioned(facts: Sequence[Fact], lens: Lens) -> dict[str, str]:
                 "check the sku in the inventory or what they all hang on, not single cables"
             )
     return found
+
+
+def _hidden_words(labels: Sequence[str], taxonomy: Taxonomy) -> str:
+    return f"; it would follow from {taxonomy.title(labels[0])}, which could not be looked at"
 
 
 def _on(fact: Fact) -> str:

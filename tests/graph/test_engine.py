@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.engine.assess import Assessment, assess
+from graph.engine.assess import BEHIND, Assessment, assess
 from graph.engine.prepare import gather
 from graph.engine.verdict import SetAside, Verdicts, stand
 from graph.state import Verdict
@@ -325,3 +325,21 @@ def test_irrelevant_noise_does_not_flip_a_verdict(noise: list[Fact]) -> None:
     sick = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu3"))
     assert labels(look([*sick, *noise])) == [LOST]
     assert look([*healthy(*HOSTS), *noise]).finding == "no_fault"
+
+
+def _desync_on_n2(unseen: str) -> Assessment:
+    said = fact("n2", "joblog", "job.error", "collective_desync")
+    facts = [row for row in instead(healthy(*HOSTS), said) if (row.host, row.check) != (unseen, "dmesg")]
+    return look([*facts, blind("dmesg", Status.TIMEOUT, "no answer within 30 s", unseen)])
+
+
+def test_a_cause_is_less_sure_while_what_it_would_follow_from_could_not_be_looked_at() -> None:
+    (cause,) = _desync_on_n2("n2").root_causes()
+    assert (cause.label, cause.verdict, cause.confidence) == (DESYNC, "confirmed", BEHIND)
+    assert "it would follow from Oom, which could not be looked at" in cause.because
+
+
+def test_a_look_that_failed_elsewhere_makes_no_cause_less_sure() -> None:
+    (cause,) = _desync_on_n2("n1").root_causes()
+    assert cause.confidence >= 0.95
+    assert "follow" not in cause.because
