@@ -165,6 +165,8 @@ class Report(Stored):
     suggestions: tuple[str, ...] = ()
     likely: UnprovenCause | None = None
     """Of the causes of the taxonomy the likeliest, where none is proven: nothing is proposed for it."""
+    outside: str = ""
+    """What a model's reading takes for the cause where no label is it and no ideas were made; nothing was found on machines."""
     ideas: tuple[Conjecture, ...] = ()
     """Causes beyond the taxonomy that a model thought of, where none was proven: for our own people alone."""
     guide: GuideRun | None = None

@@ -29,6 +29,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": in_words(row)} for row in report.files],
         "questions": list(report.questions),
         "likely": report.likely.model_dump(mode="json") if report.likely else None,
+        "outside": report.outside,
         "ideas": [row.model_dump(mode="json") for row in report.ideas],
         "doubts": list(report.doubts),
         "guide": report.guide.model_dump(mode="json") if report.guide else None,

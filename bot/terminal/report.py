@@ -50,6 +50,7 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += _list(f"guide {report.guide.id}: {report.guide.title}", every_line(report.guide)) if report.guide else []
     parts += _list("questions", report.questions)
     parts += _list("likely and unproven", [_likely(report.likely)] if report.likely else [])
+    parts += _list("perhaps (a model wrote this; nothing on the machines shows it)", [report.outside] if report.outside else [])
     parts += [part for idea in report.ideas for part in _idea(idea)]
     parts += _list("a second reading doubts it", report.doubts)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)

@@ -48,6 +48,8 @@ class Turn:
     """Labels of the two most similar incidents."""
     reading: Mapping[str, float] = field(default_factory=dict)
     """Labels that a model's last reading finds likely, each with its probability."""
+    outside: str = ""
+    """The cause in a model's words, where its last reading found none of the labels near it."""
     recalled: tuple[Mapping[str, Any], ...] = ()
     """Lessons that were alike, in this turn or an earlier one (`RecalledLesson`, as stored)."""
     guide: Mapping[str, Any] = field(default_factory=dict)

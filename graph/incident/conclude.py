@@ -150,6 +150,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         likely=likely,
+        outside=turn.outside if outcome == "no_fault" and likely is None else "",
         ideas=case.explored.ideas if outcome == "abstained" and not turn.cut else (),
         doubts=turn.doubts if outcome == "diagnosed" else (),
         without_model=turn.without_model,

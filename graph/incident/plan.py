@@ -39,6 +39,7 @@ MOST_ALIKE, MOST_TOLD = 60, 2
 
 FOUND = "read what was found"
 """That a model was asked after looking, in the turn's list of questions."""
+LONGEST_OUTSIDE = 240
 MOST_AGAIN = 2
 """A fault that shows in one look of three is found in three looks; "no fault" is said after as many."""
 
@@ -205,7 +206,7 @@ async def _read(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assess
     open_ = {label: p for label, p in reading.items() if label in now.standings and now.standings[label].verdict != "rejected"}
     priors = _trimmed(together(turn.priors, read_priors(open_)))
     moves = write_moves([*read_moves(turn.moves), *moves_by("read", read_priors(open_))], priors)
-    turn = replace(turn, reading=reading, priors=priors, moves=moves)
+    turn = replace(turn, reading=reading, outside=answer.outside[:LONGEST_OUTSIDE], priors=priors, moves=moves)
     case = replace(case, turn=turn)
     return case, await weigh(case, ports)
 

@@ -106,6 +106,15 @@ async def test_no_reading_makes_likely_what_the_facts_reject() -> None:
     assert (report.outcome, report.likely) == ("abstained", None)
 
 
+async def test_where_machines_are_well_what_a_reading_takes_for_the_cause_is_told_in_its_words() -> None:
+    thinks = Reading(outside="The new image brings another tokenizer than the model was trained with.")
+    report = await Desk(world(model=FakeModel(guess=thinks, found=thinks))).turn(
+        item("the job on n1 gives garbage since the image was swapped")
+    )
+    assert (report.outcome, report.root_causes, report.actions) == ("no_fault", (), ())
+    assert report.outside == thinks.outside
+
+
 async def test_answers_make_ideas_anew_three_times_and_then_people_go_on() -> None:
     model = thinking(BENT, objects=(Objection("holds"),))
     talk = Talk(Desk(world(ODD, model=model)))

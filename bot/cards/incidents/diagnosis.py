@@ -34,6 +34,7 @@ HEADLINES: Mapping[Outcome, tuple[str, str]] = {
 OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
 """What stands before the answer to a question about hosts."""
 
+OUTSIDE = "A model that read your report wrote this. Nothing on the machines shows it."
 NOT_KEPT = "The outputs behind this are not kept: the evidence store takes nothing now"
 FILES = 1500
 """How long what is said of files may be."""
@@ -83,6 +84,7 @@ def render(
             *_files(report),
             *_logs(report, own),
             *_likely(report, titles),
+            *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE),))] if report.outside else []),
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
             *guided.render(report),
@@ -186,8 +188,8 @@ def _likely(report: Report, titles: Titles) -> list[Block]:
         if row.by == "reading"
         else f"the facts make it {rows.percent(row.p)}"
     )
-    why: list[Line] = [(italic("not proven: "), row.because)] if row.because else []
-    return [blocks.section((bold("Likely, not proven: "), rows.title(row.label, titles), f" · {who}"), *why)]
+    why: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    return [blocks.section((bold("Likely, not proven:"), f" {rows.title(row.label, titles)} · {who}"), *why)]
 
 
 def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[Block]:

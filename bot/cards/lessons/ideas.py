@@ -30,10 +30,10 @@ def _lines(idea: Conjecture) -> list[Line]:
     return [
         title,
         (idea.cause,),
-        *((italic("rests on: "), line) for line in idea.rests[:RESTS]),
-        *([(italic("would prove it: "), idea.confirms)] if idea.confirms else []),
-        *([(italic("would refute it: "), idea.refutes)] if idea.refutes else []),
-        *([(italic("I looked for it at: "), "; ".join(idea.looks))] if idea.looks else []),
-        *([(italic("against it: "), idea.doubt)] if idea.doubt else []),
+        *((italic("rests on:"), f" {line}") for line in idea.rests[:RESTS]),
+        *([(italic("would prove it:"), f" {idea.confirms}")] if idea.confirms else []),
+        *([(italic("would refute it:"), f" {idea.refutes}")] if idea.refutes else []),
+        *([(italic("I looked for it at:"), f" {'; '.join(idea.looks)}")] if idea.looks else []),
+        *([(italic("against it:"), f" {idea.doubt}")] if idea.doubt else []),
         *((f"• {words}",) for words in idea.suggestions),
     ]

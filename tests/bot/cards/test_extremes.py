@@ -71,6 +71,7 @@ def report_of(text: str, hosts: int, lines: int) -> Report:
         questions=(text,) * min(hosts, 9),
         suggestions=(text,) * min(hosts, 9),
         likely=None if causes else UnprovenCause(label="GPU.BUS.Lost", p=0.7, by="reading", because=text[:160]),
+        outside="" if causes else text[:240],
         ideas=(idea_of(text),) * min(hosts, 3),
         doubts=(text[:400],) * min(hosts, 2),
         next_step=text,
