@@ -6,6 +6,7 @@ from typing import Final
 from graph.report import GuideRun, GuideStepRow
 
 MARKS: Final[Mapping[str, str]] = {"done": "✓", "skipped": "✗", "unsure": "?", "waiting": "⏳", "next": "·", "later": "·", "people": "☐"}
+FIRST: Final = ("waiting", "unsure", "next", "done", "people", "skipped", "later")
 QUIET: Final = "nothing abnormal"
 TOGETHER: Final[Mapping[str, str]] = {"done": QUIET, "skipped": "not needed", "later": "later"}
 """Marks of which several steps share a line, and what it says."""
@@ -17,13 +18,16 @@ def settled(run: GuideRun) -> int:
 
 
 def lines_of(run: GuideRun, most: int) -> list[str]:
-    """At most so many lines: first what says something, in the guide's order, then what is alike in one line each."""
-    told = [_line(row) for row in run.steps if not _alike(row)]
+    """At most so many lines: first what says something, in the guide's order, then what is alike in one line each. Where there is no room for
+    all, what waits for somebody goes before what was seen."""
+    told = [row for row in run.steps if not _alike(row)]
     grouped = [_grouped(run, mark) for mark in TOGETHER if any(_alike(row) and row.mark == mark for row in run.steps)]
     room = most - len(grouped)
-    rest = len(told) - room
-    shown = told if rest <= 0 else [*told[: room - 1], f"… {rest + 1} more steps"]
-    return [*shown, *grouped]
+    if len(told) <= room:
+        return [*map(_line, told), *grouped]
+    kept = sorted(told, key=lambda row: FIRST.index(row.mark))[: room - 1]
+    shown = [_line(row) for row in told if row in kept]
+    return [*shown, f"… {len(told) - len(kept)} more steps", *grouped]
 
 
 def every_line(run: GuideRun) -> list[str]:

@@ -59,7 +59,7 @@ def job(
 
     What is slow is told by --seen; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU."""
     settings = settings_of(config)
-    from bot.terminal.expect import amount, gpu_of, one_of, shaped, show_expected
+    from bot.terminal.measures.expect import amount, gpu_of, one_of, shaped, show_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.quantities import read_count, read_seconds
     from kb.performance.shapes import RECOMPUTE, SHARDING, JobShape
@@ -95,7 +95,7 @@ def allreduce(
 ) -> None:
     """An all-reduce: its time and its bus bandwidth, over NVLink within a server and over the adapters between them."""
     settings = settings_of(config)
-    from bot.terminal.expect import amount, gpu_of, seconds_seen, shaped, show_expected
+    from bot.terminal.measures.expect import amount, gpu_of, seconds_seen, shaped, show_expected
     from kb.performance.quantities import read_bytes
     from kb.performance.shapes import AllReduce
 
@@ -122,7 +122,7 @@ def gemm(
 ) -> None:
     """One matrix product on one GPU."""
     settings = settings_of(config)
-    from bot.terminal.expect import amount, gpu_of, one_of, shaped, show_expected
+    from bot.terminal.measures.expect import amount, gpu_of, one_of, shaped, show_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.quantities import read_seconds
     from kb.performance.shapes import Gemm
@@ -151,7 +151,7 @@ def copy(
 ) -> None:
     """A copy in one direction."""
     settings = settings_of(config)
-    from bot.terminal.expect import amount, gpu_of, one_of, seconds_seen, shaped, show_expected
+    from bot.terminal.measures.expect import amount, gpu_of, one_of, seconds_seen, shaped, show_expected
     from kb.performance.quantities import read_bytes
     from kb.performance.shapes import COPIES, Copy
 
@@ -166,6 +166,6 @@ def copy(
 @expect.command()
 def gpus(json: Json = False) -> None:
     """The GPUs that are known, with their peaks and where those are stated."""
-    from bot.terminal.expect import show_gpus
+    from bot.terminal.measures.expect import show_gpus
 
     raise typer.Exit(show_gpus(as_json=json))

@@ -119,7 +119,8 @@ def stats(config: Config = None, json: Json = False) -> None:
 @kb.command()
 def lint(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder with taxonomy/, checks/, rules/, incidents/, pages/ or sku/; default: the setting.")
+        Path | None,
+        typer.Argument(help="A folder with taxonomy/, checks/, rules/, incidents/, pages/, guides/ or sku/; default: the setting."),
     ] = None,
     config: Config = None,
     json: Json = False,
@@ -219,7 +220,7 @@ def apply(
     """Take what was accepted into the site's folder. Past incidents and the benchmark are answered with and without it first; what answers
     them worse is refused, and which they are is said."""
     settings = settings_of(config)
-    from bot.terminal import bench
+    from bot.terminal.measures import bench
     from bot.terminal.builds.applying import apply as take_over
 
     scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
@@ -276,7 +277,7 @@ def try_files(
 ) -> None:
     """Answer past incidents and the benchmark with and without files of your own; what answers them worse is refused and never kept."""
     settings = settings_of(config)
-    from bot.terminal import bench
+    from bot.terminal.measures import bench
     from bot.terminal.builds.trying import try_out
 
     scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.bench import bench
 from bot.terminal.edge import run
 from bot.terminal.edge import settings as settings_of
+from bot.terminal.measures.bench import bench
 from bot.terminal.options import Config, Json
 
 PANEL = "Measure"

@@ -14,6 +14,7 @@ from graph.conversation.addressed import Follows, Heed, Situation, as_answer, ca
 from graph.conversation.intents import Intent
 from graph.conversation.read import read
 from graph.conversation.said import Said
+from graph.guided import lines_of
 from graph.incident.case import read_case
 from graph.incident.fixes import yard_of
 from graph.incident.flow import PassingTurns
@@ -27,6 +28,8 @@ from graph.state import Attachment, Incident, Item, Origin
 HERE = Origin(kind="terminal")
 NAMES = frozenset({"rackmedic"})
 """How we are called."""
+GUIDE = 8
+"""Lines of a guide's steps in an answer."""
 _RACKMED = "rackmed"
 _MENTION = re.compile(r"<@(?P<id>[A-Z0-9]{1,20})(?:\|(?P<name>[^<>\n]{0,80}))?>")
 """As Slack writes it. Here no workspace says which of them is ours."""

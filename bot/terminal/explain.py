@@ -1,11 +1,11 @@
 """`rackmedic explain`: why an incident's diagnosis came to what it says, as a tree, a picture or JSON; and whether every contract over it holds."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
+from bot.terminal.paper import json_line
 from graph.reasoning.contracts import Verified
 from graph.reasoning.nodes import ReasonGraph
 from graph.reasoning.told import in_lines, verdict
@@ -47,7 +47,7 @@ async def explain_incident(settings: "Settings", request: ExplainRequest) -> int
         _write(request.svg, picture(graph, titles))
     elif request.as_json:
         checked = {} if came is None else {"verified": _row(came)}
-        print(json.dumps(graph.document() | checked, ensure_ascii=False))
+        print(json_line(graph.document() | checked))
     else:
         print("\n".join(in_lines(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
         if came is not None:

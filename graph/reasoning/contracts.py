@@ -25,7 +25,7 @@ OF_MACHINES: Final = frozenset({"node", "gpu", "hca"})
 
 
 @dataclass(frozen=True)
-class Ground:
+class ReasonGround:
     """What a graph is checked against. `causes`: those reported, None where nobody knows any more; `outputs`: stored texts by digest, None where one
     is gone; `read_again(check, texts)`: what the check's own formats make of its outputs; `asked`: how often this turn put each question to
     the model.
@@ -57,7 +57,7 @@ class Trial:
     """A graph before its ground, with what several contracts need."""
 
     graph: ReasonGraph
-    ground: Ground
+    ground: ReasonGround
 
     @cached_property
     def afresh(self) -> Assessment:
@@ -124,7 +124,7 @@ class Verified:
     held: int = 0
 
 
-def verify(graph: ReasonGraph, ground: Ground) -> Verified:
+def verify(graph: ReasonGraph, ground: ReasonGround) -> Verified:
     """Every contract that can still be checked: with other causes in the catalogue than then the same facts may mean something else."""
     trial = Trial(graph, ground)
     same = graph.catalogue == catalogue_digest(ground.taxonomy)
@@ -238,7 +238,7 @@ def outputs_of(facts: Sequence[Fact], host: str, check: str) -> list[str]:
     return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
 
 
-def _says_so(node: ReasonNode, ground: Ground) -> bool:
+def _says_so(node: ReasonNode, ground: ReasonGround) -> bool:
     """Whether what the check printed there, read once more, says this; so it is taken where a part of that was not read again."""
     texts = [ground.outputs.get(sha256) for sha256 in outputs_of(ground.facts, node.host, node.check)]
     if None in texts:
@@ -288,7 +288,7 @@ def _remedy_has_its_cause(trial: Trial) -> Iterator[str]:
             yield f"{node.says} is put up, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
-def _accuses(cause: ReasonNode, ground: Ground) -> bool:
+def _accuses(cause: ReasonNode, ground: ReasonGround) -> bool:
     leaf = ground.taxonomy.leaves.get(cause.label)
     return leaf is not None and leaf.scope in OF_MACHINES
 

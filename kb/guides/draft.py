@@ -14,6 +14,7 @@ import yaml
 
 from kb.guides.guide import slug
 from kb.guides.load import LONGEST_SAID, LONGEST_WAIT, MOST_STEPS
+from kb.scan import lines_in
 
 LONGEST: Final = 64 * 1024
 MOST_ITEMS: Final = 100
@@ -68,7 +69,7 @@ def drafted(text: str, name: str, known: DraftWords) -> str:
 def _items(text: str) -> tuple[str, list[str]]:
     """The title, and what lists ask for; a guide without lists is read by its smaller headings."""
     title, items, headings = "", list[str](), list[str]()
-    for line in text.splitlines():
+    for line in lines_in(text):
         if line.startswith("# ") and not title:
             title = _plain(line)
         elif line.startswith("##"):

@@ -231,7 +231,7 @@ def _answer(*calls: str, strange: bool = False) -> Put:
 PLACES: Mapping[str, Put] = {
     "ticket": _ticket,
     "attachment": _attached(lambda _: "train.log", lambda text: f"[rank0]: step 1 loss 2.1\n[rank0]: {text}\nRuntimeError: {text}\n"),
-    "attachment name": _attached(lambda text: f"{text[:120]}.log".replace("/", "_"), lambda _: "[rank0]: step 1 loss 2.1\n"),
+    "attachment name": _attached(lambda text: re.sub(r"[/\\]", "_", f"{text[:120]}.log"), lambda _: "[rank0]: step 1 loss 2.1\n"),
     "Slack name": _reporter,
     "reply": _reply,
     "past incident": _past,
@@ -242,6 +242,7 @@ PLACES: Mapping[str, Put] = {
         ("joblog", "sysd"), _line('{"MESSAGE":"Started.","_HOSTNAME":"{}","_SYSTEMD_UNIT":"docker.service","PRIORITY":"6"}')
     ),
     "arguments of a process": _printed(("procs",), _line("   4711       1 root     S 00:00:10 0.0 0.0 python {}")),
+    "process on a GPU": _printed(("smi",), _in_place_of(r"(<process_name>)[^<]*(</process_name>)")),
     "job log": _printed(("joblog",), _line("[rank0]: {}")),
     "reason of the scheduler": _printed(("sched",), _in_place_of(r"(Reason=)[^\n]*?(\s|$)")),
     "name of a job": _printed(("sched", "joblog"), _in_place_of(r"(JobName=)\S+(\s|$)")),

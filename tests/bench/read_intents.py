@@ -34,7 +34,7 @@ from tools.checks import CHECKS
 from tools.inventory.ranges import expand
 from tools.remedies import REMEDIES
 
-PHRASES: Final = Path(__file__).parents[1] / "graph/phrases"
+PHRASES: Final = Path(__file__).parents[1] / "graph" / "phrases"
 RECORDED, RESULTS = ANSWERS / "intents.jsonl", ANSWERS / "intents-results.json"
 SAME: Final = ("blind_first", "blind_second", "blind_first_tongues", "blind_second_tongues", "held_out")
 """On which the rules alone are measured."""

@@ -1,6 +1,6 @@
-"""The corpus of hostile texts: whole, each for something; at five places at once, and five of it alone, nothing has its way.
+"""The corpus of hostile texts: whole, each for something; at several places at once, and five of it alone, nothing has its way.
 
-A fifth of the texts stands at all places and all of them at some: which, and which five, is told by the product's own code, so that a failure
+A fifth of the texts stands at all places and all of them at some: which, and which five alone, is told by the product's own code, so that a failure
 comes again and the next change plays others. `hostile_play` plays each alone.
 """
 
@@ -16,7 +16,8 @@ from tests.bench.hostile_texts import TEXTS, Hostile, Tries
 
 ROOT = Path(__file__).parents[2]
 TURN = turn_of(*(ROOT / floor for floor in ("bot", "graph", "tools", "kb")))
-GROUPS = groups(5)
+AT_ONCE = 7
+GROUPS = groups(AT_ONCE)
 AT_ALL, PARTS = GROUPS[TURN % len(GROUPS)], 5
 """The places at which every text is played, and how many parts they are played in elsewhere."""
 BRIEF = 1_200.0

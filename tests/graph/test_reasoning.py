@@ -10,7 +10,7 @@ from graph.engine.assess import assess
 from graph.engine.prior import MODEL_SWAY
 from graph.engine.reference import Lens
 from graph.incident.thinking.checked import kept_reasoning, verified
-from graph.reasoning.contracts import CONTRACTS, Ground, Verified, catalogue_digest, verify
+from graph.reasoning.contracts import CONTRACTS, ReasonGround, Verified, catalogue_digest, verify
 from graph.reasoning.moves import BOUNDS, Move, moves_by, read_moves, write_moves
 from graph.reasoning.nodes import ReasonEdge, ReasonGraph, ReasonNode
 from graph.reasoning.receipts import Receipts
@@ -31,7 +31,7 @@ class Told:
     report: Report
     state: Incident
     graph: ReasonGraph
-    ground: Ground
+    ground: ReasonGround
 
     def broken(self, graph: ReasonGraph, **ground: object) -> set[str]:
         came = verify(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # whatever a contract reads
@@ -49,7 +49,7 @@ async def _told() -> Told:
     receipts = Receipts.read(await ports.evidence.get(state["receipts"]) or "")
     outputs = {row.sha256: await ports.evidence.get(row.sha256) for row in facts if row.sha256}
     lens = Lens(TAXONOMY.decidable, CHECKS)
-    ground = Ground(facts, lens, TAXONOMY, ("n1", "n2", "n3", "n4"), report.root_causes, receipts=receipts, outputs=outputs)
+    ground = ReasonGround(facts, lens, TAXONOMY, ("n1", "n2", "n3", "n4"), report.root_causes, receipts=receipts, outputs=outputs)
     return Told(told, report, state, graph, ground)
 
 

@@ -14,6 +14,7 @@ from bot.cards.personal.direct import KNOWN, wish
 from bot.cards.personal.suggestions import PROMPTS
 from bot.policy.roles import ACTS, MEANS, PersonRole
 from bot.policy.shares import WORDS, Share
+from bot.run.site import guide_parts
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from bot.slack.manifest import SCOPES
@@ -23,6 +24,7 @@ from graph.conversation.intents import INTENTS
 from graph.exchange.document import TicketDocument
 from graph.incident.flow import FLOW
 from graph.reasoning.contracts import CONTRACTS
+from kb.guides.load import load_guides
 from tests.kb import published_figures
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tests.properties import invariants
@@ -76,6 +78,16 @@ def remedies() -> str:
 def _remedy_row(name: str, remedy: Remedy) -> str:
     said = "; ".join(condition.says for condition in remedy.conditions) + ("; the node is drained" if "drained" in remedy.needs else "")
     return f"| {name} | {remedy.does} | {remedy.risk} | {said.removeprefix('; ')} | {', '.join(remedy.proof)} |"
+
+
+def guides() -> str:
+    """The guides that ship."""
+    rows = ["| guide | is for | steps | looks with | where it needs GPUs for itself |", "|---|---|---|---|---|"]
+    for guide in load_guides(parts=guide_parts(CHECKS)).values():
+        looks = [", ".join(f"`{check}`" for step in guide.steps if step.approve is alone for check in step.look) for alone in (False, True)]
+        meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
+        rows.append(f"| `{guide.id}` | {guide.title}: {meant} | {len(guide.steps)} | {looks[0]} | {looks[1]} |")
+    return "\n".join(rows)
 
 
 def settings() -> str:
@@ -235,6 +247,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
+    "docs/guides.md": {"guides": guides},
     "docs/provider-link.md": {"ticket": ticket},
     "docs/trackers.md": {"trackers": trackers, "hooks": hooks, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},

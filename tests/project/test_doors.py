@@ -75,6 +75,7 @@ FILES: Mapping[str, str] = {
     "bot/terminal/builds/taught.py": "lessons, which `kb.history.lessons.cut` redacted before they were kept",
     "bot/terminal/builds/folder.py": "`keep` redacts each text of what somebody decided, `add` what was typed, `kb.exports` what was read for a build",
     "graph/model/recorded.py": "answers of a model, cleaned as they are recorded; no question",
+    "bot/terminal/explain.py": "a drawing of a reasoning that the evidence store redacted as it kept it",
     "bot/terminal/heat.py": "a picture of numbers",
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
     "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",

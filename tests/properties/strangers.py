@@ -27,6 +27,8 @@ from graph.reading.hosts import HostBook
 from graph.reading.reports import Understanding
 from graph.report import Report
 from graph.state import Conjecture, Ladder
+from kb.guides.draft import DraftWords
+from kb.guides.guide import Guide
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
 from kb.history.pages import SitePage
@@ -94,6 +96,8 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
     "bot.terminal.builds.folder.plain_name": {"without": "row"},
+    "kb.guides.guide.fitting": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
+    "kb.guides.draft.drafted": {"known": DraftWords({"nvidia-smi": "smi", "nvidia-smi topo": "topo", "dmesg": "dmesg"}, (), ("reboot",))},
     "graph.learning.noted.hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
     "graph.learning.noted.with_notes": {
         "report": Report(item="i", outcome="abstained"),

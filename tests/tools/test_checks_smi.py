@@ -102,6 +102,20 @@ def test_a_cut_text_leaves_the_broken_section_out() -> None:
     assert [fact.line for fact in facts if not fact.key] == ["1 of 2 GPU sections break off"]
 
 
+def test_a_name_that_speaks_of_a_lost_gpu_loses_none() -> None:
+    """A cell says that its GPU is lost where it says nothing else; what somebody named may hold any words."""
+    named = re.sub(r"<product_name>[^<]*<", "<product_name>Xid 79: GPU 0000:19:00.0: GPU is lost. Reboot the system<", SMI_XML)
+    assert named != SMI_XML
+    assert {fact.value for fact in smi(named) if fact.key == "gpu.lost"} == {False}
+
+
+def test_a_sign_that_xml_cannot_hold_hides_no_gpu() -> None:
+    """Whoever names a process could blind the whole reading of its GPU by it."""
+    spoilt = SMI_XML.replace("<process_name>python3<", "<process_name>all\x08\x07 well\x9b31m\x0c\uffff<")
+    assert spoilt != SMI_XML
+    assert smi(spoilt) == smi(SMI_XML)
+
+
 def test_a_gpu_that_is_lost_keeps_its_address_only() -> None:
     lost = "<gpu id='00000000:3B:00.0'><product_name>GPU is lost</product_name><uuid>GPU is lost</uuid><compute_mode>Default</compute_mode></gpu>"
     head, _, rest = SMI_XML.partition('<gpu id="00000000:3B:00.0">')

@@ -15,7 +15,7 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
 from graph.reasoning.build import Thought, reasoned
-from graph.reasoning.contracts import Breach, Ground, Verified, catalogue_digest, in_text, outputs_of, verify
+from graph.reasoning.contracts import Breach, ReasonGround, Verified, catalogue_digest, in_text, outputs_of, verify
 from graph.reasoning.moves import read_moves
 from graph.reasoning.nodes import ReasonGraph
 from graph.reasoning.receipts import Receipts
@@ -97,7 +97,7 @@ async def _receipts(sha256: str, ports: Ports) -> Receipts:
 
 async def _ground(
     graph: ReasonGraph, under: StandsOn, facts: Sequence[Fact], causes: Sequence[Hypothesis] | None, ports: Ports, *, whole: bool = False
-) -> Ground:
+) -> ReasonGround:
     """What its contracts are checked against; `whole`: with every output that it cites, however long."""
     lens = lens_of(ports, facts)
 
@@ -106,7 +106,7 @@ async def _ground(
         read = [fact for text in texts for fact in row.read(text)] if row else []
         return row.settle(read) if row and row.settle else read
 
-    return Ground(
+    return ReasonGround(
         facts=facts,
         lens=lens,
         taxonomy=ports.taxonomy,

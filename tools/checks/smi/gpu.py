@@ -39,6 +39,11 @@ def _tails(path: str) -> tuple[str, ...]:
     return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
 
 
+LOST = "gpu is lost"
+"""What stands in place of every value of such a GPU, and alone: a name may hold the same words."""
+_AS_LONG = range(len(LOST), len(LOST) + 8)
+
+
 class Leaves:
     """One GPU's fields by path, found by the last one to three parts."""
 
@@ -87,7 +92,7 @@ def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
 
 def _errors(leaves: Leaves) -> tuple[list[tuple[str, Cell]], Cell | None]:
     """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
-    lost = next((cell for _, cell in leaves.all if len(cell.text) > 10 and "gpu is lost" in cell.text.lower()), None)
+    lost = next((cell for _, cell in leaves.all if len(cell.text) in _AS_LONG and cell.text.strip(" []().").lower() == LOST), None)
     errors = [row for row in leaves.all if row[1].text and standing(row[1].text) is Status.UNREADABLE]
     if lost is None and len(errors) > 10 and len(errors) * 2 > sum(standing(cell.text) is not Status.ABSENT for _, cell in leaves.all):
         lost = errors[0][1]

@@ -7,6 +7,7 @@
         <ecc_errors><volatile><dram_uncorrectable>0</dram_uncorrectable> …
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, ParseError
 from xml.etree.ElementTree import fromstring as read_plain
@@ -23,6 +24,8 @@ from tools.fact import Fact
 ROOT = "nvidia_smi_log"
 SKIP = {"mig_devices", "supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats", "encoder_sessions"}
 """Subtrees with names of their own that would hide the GPU's."""
+_NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Signs that XML cannot hold; the name of a process may, and would blind the reading of its whole GPU."""
 
 
 def is_xml(text: str) -> bool:
@@ -65,6 +68,8 @@ def _root(text: str) -> tuple[Element, str]:
     try:
         return _tree(text), ""
     except (ParseError, ValueError) as why:
+        if _NO_XML.search(text):
+            return _root(_NO_XML.sub("\ufffd", text))
         root = Element(ROOT)
         for part in _pieces(text):
             try:
