@@ -220,8 +220,8 @@ def apply(
     """Take what was accepted into the site's folder. Past incidents and the benchmark are answered with and without it first; what answers
     them worse is refused, and which they are is said."""
     settings = settings_of(config)
-    from bot.terminal.measures import bench
     from bot.terminal.builds.applying import apply as take_over
+    from bot.terminal.measures import bench
 
     scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
     raise typer.Exit(answer(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))
@@ -277,8 +277,8 @@ def try_files(
 ) -> None:
     """Answer past incidents and the benchmark with and without files of your own; what answers them worse is refused and never kept."""
     settings = settings_of(config)
-    from bot.terminal.measures import bench
     from bot.terminal.builds.trying import try_out
+    from bot.terminal.measures import bench
 
     scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
     raise typer.Exit(answer(lambda: try_out(settings, files, scored, keep=keep, as_json=json)))
