@@ -42,7 +42,7 @@ class Turn:
     named: bool = False
     """Whether people named them; otherwise they are all that the channel may see."""
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: tuple[Sequence[Any], ...] = ()
+    moves: str = ""
     """Who moved which belief beside facts, and by how much (`graph.reasoning.moves`, as stored)."""
     past: tuple[str, ...] = ()
     """Labels of the two most similar incidents."""

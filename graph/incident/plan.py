@@ -205,7 +205,7 @@ async def _read(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assess
     reading = {label: p for label, p in answer.causes if label in labels}
     open_ = {label: p for label, p in reading.items() if label in now.standings and now.standings[label].verdict != "rejected"}
     priors = _trimmed(together(turn.priors, read_priors(open_)))
-    moves = write_moves([*read_moves(turn.moves), *moves_by("read", read_priors(open_))], priors)
+    moves = write_moves([*read_moves(turn.moves, turn.priors), *moves_by("read", read_priors(open_))], priors)
     turn = replace(turn, reading=reading, outside=answer.outside[:LONGEST_OUTSIDE], priors=priors, moves=moves)
     case = replace(case, turn=turn)
     return case, await weigh(case, ports)

@@ -64,7 +64,7 @@ async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
 
 def _moved(turn: Turn, by: Mover, sway: Mapping[str, float]) -> Turn:
     priors = together(turn.priors, sway)
-    return replace(turn, priors=priors, moves=write_moves([*read_moves(turn.moves), *moves_by(by, sway)], priors))
+    return replace(turn, priors=priors, moves=write_moves([*read_moves(turn.moves, turn.priors), *moves_by(by, sway)], priors))
 
 
 async def _attacked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:

@@ -57,7 +57,9 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     if case.kind == "ask" and ports.model and is_left(case.message):
         case, turn = await _meant(case, turn, ports, ports.model)
     if not case.looks and not _brings_files(case):
-        same = _as_asked(replace(turn, priors=case.turn.priors, past=case.turn.past), case)  # what is said now is what was said then
+        same = _as_asked(
+            replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
+        )  # what is said now is what was said then
         return {"turn": same.write()}
     turn = turn if case.looks else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))

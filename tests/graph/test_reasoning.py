@@ -184,8 +184,9 @@ def test_what_a_mover_did_is_kept_only_of_labels_still_thought_of() -> None:
     assert [(move.by, move.label) for move in moves] == [("words", LOST), ("words", HOT), ("read", LOST)], (
         "less than can be kept is nothing"
     )
-    assert read_moves(write_moves(moves, {LOST: 1.7})) == (Move("words", LOST, 0.5), Move("read", LOST, 1.2))
-    assert read_moves([["nobody", LOST, 1.0], ["words"]]) == ()
+    assert write_moves(moves, {OOM: 0.1, LOST: 1.7}) == "w:1:0.5 r:1:1.2"
+    assert read_moves("w:1:0.5 r:1:1.2", {OOM: 0.1, LOST: 1.7}) == (Move("words", LOST, 0.5), Move("read", LOST, 1.2))
+    assert read_moves("x:0:1 w w:7:1", {LOST: 1.7}) == ()
     assert all(bound > 0 for bound in BOUNDS.values())
 
 

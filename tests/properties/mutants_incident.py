@@ -51,6 +51,8 @@ BELIEF, COVERAGE, VERDICT = "graph.engine.belief", "graph.engine.coverage", "gra
 MOVES, ENDS, CLIENT, TEXT = "graph.ladders.moves", "graph.ladders.ends", "graph.model.client", "bot.cards.text"
 BY_WORDS = (BELIEF, "(may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))))", "True)")
 UNBOUND = (BELIEF, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted")
+UNCHECKED = ("graph.incident.thinking.checked", "    if not came.broken:\n", "    if True:\n")
+"""The contracts over the reasoning would catch it too: here the invariant has to do it alone."""
 UNPROVEN = (BELIEF, " and bool(self.deciding) and", " and")
 
 INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
@@ -125,6 +127,7 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
             UNPROVEN,
             (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
             ("graph.engine.prior", "MODEL_SWAY = 1.5", "MODEL_SWAY = 30.0"),
+            UNCHECKED,
         ),
     ),
     IncidentMutant(
@@ -182,7 +185,7 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
         (
             (
                 "graph.engine.assess",
-                "confidence=standing.confidence,",
+                "confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,",
                 'confidence=standing.confidence - __import__("os").urandom(1)[0] / 9999,',
             ),
         ),

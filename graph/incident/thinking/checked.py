@@ -39,7 +39,7 @@ class StandsOn:
     receipts: str = ""
     hosts: str = ""
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: Sequence[Sequence[Any]] = ()
+    moves: str = ""
     asked: Mapping[str, int] = field(default_factory=dict)
     opened: str = ""
 
@@ -55,7 +55,7 @@ async def checked(concluded: Concluded, case: Case, now: Assessment, ports: Port
             report=concluded.report,
             now=now,
             taxonomy=ports.taxonomy,
-            moves=read_moves(turn.moves),
+            moves=read_moves(turn.moves, turn.priors),
             catalogue=_catalogue(ports),
             ground=asdict(under),
             earlier={(row.label, row.target) for row in case.ladders},
@@ -112,7 +112,7 @@ async def _ground(
         taxonomy=ports.taxonomy,
         hosts=expand(under.hosts),
         causes=causes,
-        moves=read_moves(under.moves),
+        moves=read_moves(under.moves, under.priors),
         priors=under.priors,
         receipts=await _receipts(under.receipts, ports),
         outputs=await _outputs(graph, facts, ports, whole=whole),
