@@ -1,6 +1,6 @@
 """One incident as stored: plain JSON types at rest, typed rows on the way in and out.
 
-Small by rule (a checkpoint stays under 8 KB for an ordinary incident): facts and outputs live in the evidence store
+Small by rule (a checkpoint stays under 8.5 KB for an ordinary incident): facts and outputs live in the evidence store
 and the state holds their digests only.
 """
 

@@ -275,7 +275,7 @@ async def test_what_is_told_of_a_guide_is_the_same_everywhere() -> None:
     assert report.guide
     told = lines_of(report.guide, 6)
     assert len(told) <= 6
-    assert "⏳ Take the node out of service: gpu-003: its card is up for decision" in told
+    assert "⏳ Drain the node: gpu-003: its card is up for decision" in told
     assert "✗ not needed: driver" in told
     assert "· later: restart" in told
     assert "A GPU is lost or not visible" in card

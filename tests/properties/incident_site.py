@@ -156,7 +156,7 @@ def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str =
         found |= {"because": "I know it", "verdict": more or verdict}
     if name == "read":
         ids = schema["properties"]["causes"]["items"]["properties"]["cause"].get("enum", [])
-        found |= {"causes": [{"cause": more or one, "p": 1.0} for one in ids[-1:]], "signatures": [], "times": []}
+        found |= {"causes": [{"cause": more or one, "p": 1.0} for one in ids[:1]], "signatures": [], "times": []}
         found |= (
             {"symptoms": [], "hosts": [], "category": "GPU"} if more else {}
         )  # one thing is wrong with it, and no other would be why it is refused

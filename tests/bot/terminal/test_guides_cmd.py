@@ -86,6 +86,6 @@ def test_a_guide_called_in_a_thread_tells_its_steps(tmp_path: Path, call: str) -
     (reply,) = told["replies"]
     assert reply["intent"] == "run_guide"
     assert "✓ Count the GPUs of the driver and of the bus: gpu-003: nvidia-smi says that gpu5 is lost, and 2 more" in reply["answer"]
-    assert "⏳ Take the node out of service: gpu-003: its card is up for decision" in reply["answer"]
+    assert "⏳ Drain the node: gpu-003: its card is up for decision" in reply["answer"]
     assert reply["ran"]
     assert told["guide"] is None, "the diagnosis before it proved a cause"
