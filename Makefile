@@ -1,4 +1,4 @@
-# One door: make demo | test | quick | coverage | check | fix. Each bootstraps its environment from the committed lock.
+# `make help` lists the targets. Each one makes its environment from the committed lock first.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -13,13 +13,13 @@ export UV_NATIVE_TLS := 1
 # The suite starts Python some sixty times. Without .pyc files each start compiles everything again, which doubles the CPU time of the whole.
 unexport PYTHONDONTWRITEBYTECODE
 
-# As many workers as cores, each file whole on one of them, because its tests share what is dear to set up. In the order of the folders: what
-# takes longest comes before what is many and small, so that no worker is left with a long one at the end. A worker holds some 400 MB.
+# One worker for each core, and each file whole on one worker, because the tests of a file share expensive set-up. Folders run in the order given:
+# long files come first, so that no worker is left with one at the end.
 # (--dist loadgroup does nothing under pytest 9.2: pytest-xdist 3.8 writes its groups where test ids no longer lie.)
 SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test quick coverage check fix audit sbom shots setup-system setup-rack clean
+.PHONY: help demo lab lab-down test test-all quick soak explore coverage bench-gates bench-b8 check fix audit sbom shots setup-system setup-rack clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,28 +42,42 @@ lab: $(STAMP) ## the same on a real rack: Slurm, sshd, systemd in containers (as
 lab-down: $(STAMP) ## end a rack whose terminal was closed; nothing of it stays behind
 	@$(BIN)/python -m deploy.lab down
 
-test: $(STAMP) ## the whole suite; missing system parts skip with a reason
-	$(BIN)/pytest $(SPREAD) -m "not coverage" $(PYTEST_ARGS)
+test: $(STAMP) ## tier 1, before each commit: all of kb, tools, graph and bot, and one story of each kind
+	$(BIN)/pytest $(SPREAD) -m "not tier2 and not tier3" $(PYTEST_ARGS)
 
-quick: $(STAMP) ## kb, tools, graph and bot without processes and browser, in a minute
-	$(BIN)/pytest $(SPREAD) -m "not processes" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
+test-all: $(STAMP) ## tiers 1 and 2, before each merge: every story, mutant and real daemon; missing system parts skip with a reason
+	$(BIN)/pytest $(SPREAD) -m "not tier3" $(PYTEST_ARGS)
 
-explore: $(STAMP) ## properties with 2,000 examples that no run had before; what it finds becomes an @example
-	$(BIN)/pytest $(SPREAD) -m "not processes" --hypothesis-profile=explore tests/kb tests/tools tests/graph tests/bot tests/properties $(PYTEST_ARGS)
+quick: $(STAMP) ## tier 1 of kb, tools, graph and bot without processes, in a minute
+	$(BIN)/pytest $(SPREAD) -m "not processes and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
 
-coverage: $(STAMP) ## what every check sees of every fault, measured anew and compared with docs/
-	$(BIN)/pytest -m coverage tests/project
+soak: $(STAMP) ## tier 3: 300 incidents, kill -9, Redis killed, a full disk; an hour, one result line
+	@$(BIN)/python -m tests.tier3 soak
 
-check: $(STAMP) ## formatting, lint, types, layers
+explore: $(STAMP) ## tier 3: properties with 2,000 new examples; what it finds becomes an @example
+	@$(BIN)/python -m tests.tier3 explore
+
+coverage: $(STAMP) ## tier 3: what each check sees of each fault, measured anew and compared with docs/COVERAGE.md
+	@$(BIN)/python -m tests.tier3 coverage
+
+bench-gates: $(STAMP) ## tier 3: whether the benchmark itself is honest
+	@$(BIN)/python -m tests.tier3 bench-gates
+
+bench-b8: $(STAMP) ## the benchmark's 634 open cases without a model; fails where a case that was right is wrong
+	@$(BIN)/python -m tests.bench.regressions
+
+check: $(STAMP) ## formatting, lint, types, import contracts; the largest and smallest modules, for information
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.project.size
 
-fix: $(STAMP) ## format and mend what can be mended by itself
+fix: $(STAMP) ## format, apply automatic fixes, and renew generated documents and golden files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python -m tests.project.generated
+	$(BIN)/python -m tests.golden
 
 audit: $(STAMP) ## known vulnerabilities of everything locked, by pip-audit; asks the network, and what it cannot look up is a failure
 	@$(BIN)/python -m tests.project.audit

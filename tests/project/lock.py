@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 LOCK = ROOT / "uv.lock"
 US = "rackmedic"

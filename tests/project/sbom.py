@@ -15,7 +15,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from tests.project.lock import US, Locked, shipped
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 LONGEST_LICENSE = 80
 """Characters: some packages write the whole text where its name belongs."""

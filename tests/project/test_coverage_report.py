@@ -6,7 +6,7 @@ from deploy.sandbox.cluster.faults import FAULTS
 from tests.project.coverage_report import AIDAI, BUILT, COVERAGE, ELSEWHERE, LOGS, SILENT, Row, Told, apart, fewest, measured, rendered
 from tools.checks import CHECKS
 
-measures = pytest.mark.coverage
+measures = pytest.mark.tier3
 
 
 @measures

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 FLOORS = ("bot", "graph", "tools", "kb")
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from bot.settings import load
+from tests.project.size import ROOT
 from tools.inventory.hosts import parse_inventory
 
-ROOT = Path(__file__).parents[2]
 YAML = re.compile(r"^( *)```yaml\n(.*?)^\1```", re.M | re.S)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 

@@ -3,7 +3,7 @@
 import ast
 
 from kb.scan import lines_in
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 OWN = {
     "tools/evidence.py": "its own JSON and its own tally",

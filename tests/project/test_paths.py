@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 PATH = re.compile(r"(?<![\w./-])((?:bot|graph|tools|kb|deploy|tests)/[\w./-]*\w)(?![\w*{}-]|\.\w)")
 NAME = re.compile(r"`((?:bot|graph|tools|kb|deploy|tests)(?:\.\w+)+)`")

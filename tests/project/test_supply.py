@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from tests.project import audit, sbom
 from tests.project.lock import US, Locked, locked, shipped
-from tests.project.rooms import ROOT
+from tests.project.size import ROOT
 
 TODAY = date(2026, 5, 20)
 SILENT = {"resvg-py", "taskiq-dependencies", "tiktoken"}

@@ -50,7 +50,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "only commands of the catalogues reach a host",
         ("tests/tools/test_nodekit_sh.py", "tests/tools/test_ssh_batch.py", "tests/bench_itself/test_hostile.py"),
     ),
-    Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_soak.py")),
+    Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_crash.py")),
     Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/actions/test_batches.py",)),
     Invariant("I4", "who asked for it or edited it does not count"),
     Invariant("I5", "what runs is what was shown, byte for byte", ("tests/bot/cards/test_approval_views.py",)),

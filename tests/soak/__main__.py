@@ -17,7 +17,7 @@ from tests.soak.soak import SHORT, Outcome, Sized, soaking
 
 def arguments() -> argparse.Namespace:
     read = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    read.add_argument("--short", action="store_true", help="the form that the suite runs: twenty incidents, three kills, hurried people")
+    read.add_argument("--short", action="store_true", help="the form of .ci/run's slice: twenty incidents, three kills, hurried people")
     read.add_argument("--incidents", type=int, default=300)
     read.add_argument("--seed", type=int, default=1)
     read.add_argument("--every", type=float, default=10.0, help="seconds between kills of a random process")
@@ -37,11 +37,12 @@ async def main(size: Sized, folder: Path) -> Outcome:
         return await soak.run()
 
 
-def told(outcome: Outcome) -> str:
-    """For people."""
+def summary(outcome: Outcome) -> str:
+    """Return the figures, the broken promises, and one result line."""
     rows = [f"{name:>18}  {value}" for name, value in outcome.figures.items()]
-    ends = [f"  BROKEN: {row}" for row in outcome.broken] or ["  every promise was kept"]
-    return "\n".join([*rows, *ends])
+    broken = [f"  BROKEN: {row}" for row in outcome.broken]
+    kills = sum(outcome.figures["kills"].values())
+    return "\n".join([*rows, *broken, f"{outcome.figures['ended']} incidents ended, {kills} kills, {len(broken)} promises broken"])
 
 
 def run() -> int:
@@ -53,7 +54,7 @@ def run() -> int:
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     figures = {"load_for_each_core_at_the_end": round(load, 1)} | outcome.figures
     whole = Outcome(outcome.broken, figures, outcome.happened)
-    print(json.dumps(asdict(whole), indent=1) if said.json else told(whole))
+    print(json.dumps(asdict(whole), indent=1) if said.json else summary(whole))
     return int(bool(outcome.broken))
 
 

@@ -1,0 +1,83 @@
+"""B8 case by case: `python -m tests.bench.regressions` fails where a case of the open seed that was right is wrong now.
+
+`b8.json` beside this file holds the cases that are known to be wrong. `--renew` writes it anew; reviewers read the difference.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.generate import LAYERS, cases
+from tests.bench.plan import Plan
+from tests.bench.run import Teller, run
+from tests.bench.wild import wild_cases
+
+KNOWN = Path(__file__).parent / "b8.json"
+ARM, SEED = "B8", "1"
+SURE = 0.9
+"""A confidence from which a wrong cause counts as sure and wrong."""
+
+
+def open_cases(n: int | None = None) -> list[Mapping[str, Any]]:
+    """Return all cases of the open seed: the generated layers and the hand-written one; `n` of each layer where it is given."""
+    return [raw for layer in LAYERS for raw in cases(layer, SEED, n)] + list(wild_cases(n))
+
+
+def answers(raws: Sequence[Mapping[str, Any]], jobs: int) -> list[Mapping[str, Any]]:
+    """Diagnose the cases without a model; progress goes to stderr. Return the marked row of each case."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
+        teller = Teller(lambda line: print(line, file=sys.stderr, flush=True))
+        rows = run(Plan(raws, (ARM,), SEED, jobs=jobs), Path(folder) / "results.json", teller)["arms"][ARM]["per_case"]
+    if missing := {str(raw["id"]) for raw in raws} - {row["case"] for row in rows}:
+        raise SystemExit(f"no answer for {len(missing)} cases: {', '.join(sorted(missing)[:5])}")
+    return list(rows)
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the ids of wrong cases, and of those among them whose cause was named with at least SURE confidence."""
+    wrong = sorted(row["case"] for row in rows if not row["right"])
+    sure = sorted(row["case"] for row in rows if not row["right"] and named_cause(row) and (row["confidence"] or 0) >= SURE)
+    return {"wrong": wrong, "sure_and_wrong": sure}
+
+
+def named_cause(row: Mapping[str, Any]) -> bool:
+    """Return whether the answer accuses something, in place of an abstention or a clean bill."""
+    return bool(set(row["labels"]) - {"ABSTAIN", "NO_FAULT"})
+
+
+def regressions(known: Mapping[str, Any], found: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return one line for each case that became wrong, or sure and wrong."""
+    return [
+        f"{kind.replace('_', ' ')} now: {case}" for kind in ("wrong", "sure_and_wrong") for case in sorted({*found[kind]} - {*known[kind]})
+    ]
+
+
+def main() -> int:
+    """Print the regressions and one result line; return 1 where there are any."""
+    asks = argparse.ArgumentParser(prog="python -m tests.bench.regressions", description=__doc__)
+    asks.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    asks.add_argument("--renew", action="store_true", help=f"write {KNOWN.name} from the answers of this code")
+    asked = asks.parse_args()
+    rows = answers(open_cases(), asked.jobs)
+    found = summary(rows)
+    if asked.renew:
+        KNOWN.write_text(json.dumps({"cases": len(rows), **found}, indent=1) + "\n")
+    known = json.loads(KNOWN.read_text())
+    worse = regressions(known, found)
+    for line in worse:
+        print(line)
+    better = len({*known["wrong"]} - {*found["wrong"]})
+    print(
+        f"B8: {len(rows) - len(found['wrong'])} of {len(rows)} cases right, {len(found['sure_and_wrong'])} sure and wrong; "
+        f"{len(worse)} worse and {better} better than {KNOWN.name}"
+    )
+    return int(bool(worse) or len(rows) != known["cases"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
