@@ -17,6 +17,7 @@ from tests.support.redis_gate import RedisGate
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.liveness
 AWAY = 0.2
 """Seconds that Redis cannot be reached."""
 STEP, AT_ONCE = 3, 4

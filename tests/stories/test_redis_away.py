@@ -16,6 +16,7 @@ from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.liveness
 
 
 def free_port() -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from bot.desk.inbox import Inbox
@@ -19,6 +20,7 @@ from tests.support.fakes_desk import item, origin
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.liveness
 
 
 @contextlib.contextmanager

@@ -7,12 +7,15 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.sandbox.demo import bot, sandbox
 from tests.stories.test_crash import MENTION, alone, night, reported
 from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.liveness
 
 
 def children(pid: int) -> list[int]:

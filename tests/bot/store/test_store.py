@@ -18,6 +18,7 @@ from bot.store.store import StoreUnavailable, open_store
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.liveness
 needs_server = pytest.mark.skipif(shutil.which("redis-server") is None, reason="NO redis-server ON PATH: the private Redis is NOT tested")
 LEAVE_BEHIND = """
 import asyncio, os, signal, sys
