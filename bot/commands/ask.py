@@ -192,7 +192,7 @@ def dry_run(
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic report inc-1a2b3c --out inc-1a2b3c.pdf")
 def report(
     incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
-    form: Annotated[str, typer.Option("--format", metavar="md|html|pdf", help="Default: by the file's name, else Markdown.")] = "",
+    form: Annotated[str, typer.Option("--format", metavar="md|pdf", help="Default: by the file's name, else Markdown.")] = "",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; default, and `-`: stdout.", allow_dash=True)
     ] = None,
@@ -263,7 +263,6 @@ def picture(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: its rows on stdout.")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Drawn on black, for dark pages.")] = False,
     inventory: Inventory = None,
     config: Config = None,
     json: Json = False,
@@ -274,7 +273,7 @@ def picture(
     """
     from bot.terminal.picture import PictureRequest, draw_once
 
-    request = answer(lambda: PictureRequest(incident, kind, key, out, dark, json))
+    request = answer(lambda: PictureRequest(incident, kind, key, out, json))
     settings = settings_of(config)
     from bot.terminal.shared import replace_inventory
 

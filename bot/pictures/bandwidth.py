@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import log2
 from typing import Final
 
+from bot.pictures import palette
 from bot.pictures.canvas import Canvas, Kind, width_of
-from bot.pictures.palette import Theme
 from tools.bandwidth import JUDGED, LEAST, BandwidthCurve, Bandwidths, in_words, size_in_words
 from tools.inventory.ranges import fold
 
@@ -19,11 +19,11 @@ DASHES: Final = ("", "7 3", "2 3", "9 3 2 3")
 NOTHING: Final = "Nothing was measured, so there is nothing to draw."
 
 
-def picture(all_of: Bandwidths, kind: Kind = "png", theme: Theme = "light") -> bytes:
+def picture(all_of: Bandwidths, kind: Kind = "png") -> bytes:
     """The image; what is drawn is bounded."""
-    sheet = Canvas(LEFT + WIDE + NAMES, TOP + TALL + 62, TITLE, in_words(all_of) or NOTHING, theme)
+    sheet = Canvas(LEFT + WIDE + NAMES, TOP + TALL + 62, TITLE, in_words(all_of) or NOTHING)
     sheet.write(20, 28, f"{TITLE}, GB/s", size=15)
-    sheet.write(20, 47, _notes(all_of), size=10, fill=sheet.palette.faint, room=sheet.width - 40)
+    sheet.write(20, 47, _notes(all_of), size=10, fill=palette.FAINT, room=sheet.width - 40)
     if not all_of.curves:
         sheet.write(20, 84, NOTHING, size=12)
         sheet.height = 108
@@ -73,46 +73,44 @@ class _Plot:
 
     def grid(self) -> None:
         """Lines at round speeds, and sizes below."""
-        ink = self._sheet.palette
         for number in range(int(self._top / self._step) + 1):
             y = self._y(number * self._step)
-            self._sheet.path(((LEFT, y), (LEFT + WIDE, y)), ink.unknown)
-            self._sheet.write(LEFT - 8, y + 4, f"{number * self._step:g}", size=10, fill=ink.faint, anchor="end")
+            self._sheet.path(((LEFT, y), (LEFT + WIDE, y)), palette.UNKNOWN)
+            self._sheet.write(LEFT - 8, y + 4, f"{number * self._step:g}", size=10, fill=palette.FAINT, anchor="end")
         last = float("-inf")
         for size in self._all.sizes:
             if (x := self._x(size)) - last >= 48:
-                self._sheet.path(((x, TOP + TALL), (x, TOP + TALL + 4)), ink.frame)
-                self._sheet.write(x, TOP + TALL + 18, size_in_words(size), size=10, fill=ink.faint, anchor="middle")
+                self._sheet.path(((x, TOP + TALL), (x, TOP + TALL + 4)), palette.FRAME)
+                self._sheet.write(x, TOP + TALL + 18, size_in_words(size), size=10, fill=palette.FAINT, anchor="middle")
                 last = x
-        self._sheet.write(LEFT + WIDE / 2, TOP + TALL + 40, "size of a message", size=10, fill=ink.faint, anchor="middle")
+        self._sheet.write(LEFT + WIDE / 2, TOP + TALL + 40, "size of a message", size=10, fill=palette.FAINT, anchor="middle")
 
     def bands(self) -> None:
         """What a model reaches, and the least of it that is well: from the size on from which it counts."""
         begin = self._x(max(JUDGED, self._all.sizes[0])) if self._all.sizes[-1] >= JUDGED else LEFT + WIDE
-        ink, bands = self._sheet.palette, self._all.bands[:BANDS]
+        bands = self._all.bands[:BANDS]
         for band in bands:
             top, low = self._y(band), self._y(LEAST * band)
-            self._sheet.box(begin - 8, top, LEFT + WIDE - begin + 8, low - top, ink.unknown)
+            self._sheet.box(begin - 8, top, LEFT + WIDE - begin + 8, low - top, palette.UNKNOWN)
         for band in bands:
-            self._sheet.path(((LEFT, self._y(band)), (LEFT + WIDE, self._y(band))), ink.good, width=1.5, dashes="6 4")
+            self._sheet.path(((LEFT, self._y(band)), (LEFT + WIDE, self._y(band))), palette.GOOD, width=1.5, dashes="6 4")
             low = self._y(LEAST * band)
-            self._sheet.path(((begin - 8, low), (LEFT + WIDE, low)), ink.bad, width=1.5, dashes="2 4")
+            self._sheet.path(((begin - 8, low), (LEFT + WIDE, low)), palette.BAD, width=1.5, dashes="2 4")
         self._labels(bands)
 
     def _labels(self, bands: Sequence[float]) -> None:
         """What the lines of the bands are: one below the other, on the picture's ground, whatever lies below them."""
-        ink = self._sheet.palette
-        says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", ink.good) for number, band in enumerate(bands)]
-        says += [(LEAST * band, f"slow below {LEAST * band:g} in large messages", ink.bad) for band in bands]
+        says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", palette.GOOD) for number, band in enumerate(bands)]
+        says += [(LEAST * band, f"slow below {LEAST * band:g} in large messages", palette.BAD) for band in bands]
         says.sort(reverse=True)
         places = _apart([self._y(speed) - 5 for speed, _, _ in says], TOP + 8, TOP + TALL, LABEL_STEP)
         for (_, words, colour), place in zip(says, places, strict=True):
-            self._sheet.box(LEFT + 3, place - 9, width_of(words, 10) + 6, 12, ink.ground)
+            self._sheet.box(LEFT + 3, place - 9, width_of(words, 10) + 6, 12, palette.GROUND)
             self._sheet.write(LEFT + 6, place, words, size=10, fill=colour)
 
     def thin(self, row: BandwidthCurve) -> None:
         """A host that is told by its line alone."""
-        self._sheet.path(self._points(row), self._sheet.palette.bad if row.slow else self._sheet.palette.frame, width=0.7)
+        self._sheet.path(self._points(row), palette.BAD if row.slow else palette.FRAME, width=0.7)
 
     def named(self, rows: Sequence[BandwidthCurve]) -> None:
         """The others, each line with its host at its end; names do not cover one another."""
@@ -120,8 +118,8 @@ class _Plot:
         places = _apart([y for y, _ in ends], TOP + 4, TOP + TALL, STEP)
         for (y, number), place in zip(ends, places, strict=True):
             row, points = rows[number], self._points(rows[number])
-            lines = self._sheet.palette.lines
-            colour = self._sheet.palette.bad if row.slow else lines[number % len(lines)]
+            lines = palette.LINES
+            colour = palette.BAD if row.slow else lines[number % len(lines)]
             self._sheet.path(points, colour, width=2.4 if row.slow else 1.6, dashes=DASHES[number % len(DASHES)] if len(points) > 1 else "")
             for x, dot in points:
                 self._sheet.dot(x, dot, 3, colour)

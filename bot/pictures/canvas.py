@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from bot.pictures.palette import PALETTES, Palette, Theme
+from bot.pictures import palette
 
 Kind = Literal["png", "svg"]
 Anchor = Literal["start", "middle", "end"]
@@ -29,12 +29,7 @@ class Canvas:
     height: float
     title: str
     words: str = ""
-    theme: Theme = "light"
     _parts: list[str] = field(default_factory=list)
-
-    @property
-    def palette(self) -> Palette:
-        return PALETTES[self.theme]
 
     def box(self, x: float, y: float, width: float, height: float, fill: str, *, stroke: str = "none", round_by: float = 0) -> None:
         """A filled rectangle."""
@@ -50,7 +45,7 @@ class Canvas:
 
     def dot(self, x: float, y: float, size: float, fill: str) -> None:
         """A filled circle with a rim of the ground's colour."""
-        self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{fill}" stroke="{self.palette.ground}"/>')
+        self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{fill}" stroke="{palette.GROUND}"/>')
 
     def write(
         self, x: float, y: float, text: str, *, size: float = 12, fill: str = "", anchor: Anchor = "start", room: float = 0, turn: float = 0
@@ -58,14 +53,14 @@ class Canvas:
         """Words at their base line, cut to `room`."""
         shown = escape(fitting(text, size, room) if room else plain(text))
         turned = f' transform="rotate({turn:g} {x:.1f} {y:.1f})"' if turn else ""
-        ink = fill or self.palette.ink
+        ink = fill or palette.INK
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{ink}"{turned}>{shown}</text>')
 
     def svg(self) -> str:
         """The whole sheet with its ground and its frame."""
         ground = (
             f'<rect x="0.5" y="0.5" width="{self.width - 1:.1f}" height="{self.height - 1:.1f}" rx="6" '
-            f'fill="{self.palette.ground}" stroke="{self.palette.frame}"/>'
+            f'fill="{palette.GROUND}" stroke="{palette.FRAME}"/>'
         )
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={quoteattr(plain(self.words or self.title))} '

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from bot.pictures import bandwidth, heat, timeline, walk
 from bot.pictures.canvas import Kind
-from bot.pictures.palette import Theme
 from bot.pictures.table import as_cells, as_text
 from graph.timeline import Timeline
 from graph.timeline import in_words as timeline_in_words
@@ -25,7 +24,7 @@ class Drawing:
     title: str
     words: str
     rows: Sequence[Sequence[str]]
-    draw: Callable[[Kind, Theme], bytes]
+    draw: Callable[[Kind], bytes]
     """Long work: beside the event loop."""
 
     @property
@@ -47,21 +46,21 @@ class Drawing:
 def of_heat(row: Heat) -> Drawing:
     """A number of every GPU."""
     words = heat_in_words(row) or heat.NOTHING
-    return Drawing(row.key, row.says, words, row.table(), lambda kind, theme: heat.picture(row, kind, theme))
+    return Drawing(row.key, row.says, words, row.table(), lambda kind: heat.picture(row, kind))
 
 
 def of_bandwidths(row: Bandwidths) -> Drawing:
     """How fast hosts are at each message size."""
     words = bandwidth_in_words(row) or bandwidth.NOTHING
-    return Drawing("bandwidth", bandwidth.TITLE, words, row.table(), lambda kind, theme: bandwidth.picture(row, kind, theme))
+    return Drawing("bandwidth", bandwidth.TITLE, words, row.table(), lambda kind: bandwidth.picture(row, kind))
 
 
 def of_walk(row: WalkedTree) -> Drawing:
     """What was looked into."""
-    return Drawing("tree", walk.TITLE, walk_in_words(row), row.table(), lambda kind, theme: walk.picture(row, kind, theme))
+    return Drawing("tree", walk.TITLE, walk_in_words(row), row.table(), lambda kind: walk.picture(row, kind))
 
 
 def of_timeline(row: Timeline) -> Drawing:
     """What happened when."""
     words = timeline_in_words(row) or timeline.NOTHING
-    return Drawing("timeline", timeline.TITLE, words, row.table(), lambda kind, theme: timeline.picture(row, kind, theme))
+    return Drawing("timeline", timeline.TITLE, words, row.table(), lambda kind: timeline.picture(row, kind))

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from bot.pictures import palette
 from bot.pictures.canvas import Canvas, Kind, fitting, width_of
-from bot.pictures.palette import Theme, blended, ink_on
+from bot.pictures.palette import blended, ink_on
 from tools.heat import Heat, in_words
 
 MOST_COLUMNS, NAME = 40, 260
@@ -25,10 +26,10 @@ def scale(values: Sequence[float]) -> tuple[float, float]:
     return middle - reach, middle + reach
 
 
-def picture(heat: Heat, kind: Kind = "png", theme: Theme = "light") -> bytes:
+def picture(heat: Heat, kind: Kind = "png") -> bytes:
     """The image; what is drawn is bounded."""
     if not heat.known():
-        sheet = Canvas(max(420, 40 + width_of(heat.says, 15)), 90, heat.says, NOTHING, theme)
+        sheet = Canvas(max(420, 40 + width_of(heat.says, 15)), 90, heat.says, NOTHING)
         sheet.write(20, 28, heat.says, size=15)
         sheet.write(20, 60, NOTHING)
         return sheet.drawn(kind)
@@ -41,12 +42,12 @@ def picture(heat: Heat, kind: Kind = "png", theme: Theme = "light") -> bytes:
     notes = f"?: not known{_hidden(heat, hosts)}"
     unit = f", {heat.unit}" if heat.unit else ""
     width = max(left + wide * len(columns) + 130, 40 + width_of(f"{heat.says}{unit}", 15), 40 + width_of(notes, 10))
-    sheet = Canvas(width, TOP + head + ROW * len(hosts) + 24, heat.says, in_words(heat), theme)
+    sheet = Canvas(width, TOP + head + ROW * len(hosts) + 24, heat.says, in_words(heat))
     sheet.write(20, 28, f"{heat.says}{unit}", size=15, room=width - 40)
-    sheet.write(20, 46, notes, size=10, fill=sheet.palette.faint, room=width - 40)
+    sheet.write(20, 46, notes, size=10, fill=palette.FAINT, room=width - 40)
     down = TOP + head
     for x, column in enumerate(columns):
-        sheet.write(left + wide * x + wide / 2 - 4, down - 6, fitting(column, 10, NAME / 2), size=10, fill=sheet.palette.faint, turn=-40)
+        sheet.write(left + wide * x + wide / 2 - 4, down - 6, fitting(column, 10, NAME / 2), size=10, fill=palette.FAINT, turn=-40)
     for y, (host, row) in enumerate(zip(hosts, cells, strict=True)):
         sheet.write(left - 8, down + ROW * y + 16, host, size=USUAL, anchor="end", room=left - 16)
         for x, value in enumerate(row):
@@ -62,17 +63,17 @@ def _hidden(heat: Heat, hosts: Sequence[str]) -> str:
 
 
 def _cell(sheet: Canvas, x: float, y: float, wide: float, value: float | None, low: float, high: float) -> None:
-    colour = sheet.palette.unknown if value is None else blended(sheet.palette.heat, (value - low) / (high - low))
+    colour = palette.UNKNOWN if value is None else blended(palette.HEAT, (value - low) / (high - low))
     words = "?" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 10**6 else f"{value:.1e}"
     sheet.box(x, y, wide - 2, ROW - 2, colour, round_by=2)
-    ink = sheet.palette.ink if value is None else ink_on(colour)
+    ink = palette.INK if value is None else ink_on(colour)
     sheet.write(x + wide / 2 - 1, y + 15, words, size=USUAL if wide > 40 and len(words) < 7 else SMALL, fill=ink, anchor="middle")
 
 
 def _scale(sheet: Canvas, x: float, y: float, tall: float, low: float, high: float) -> None:
     steps = 24
     for step in range(steps):
-        sheet.box(x, y + tall * step / steps, 14, tall / steps + 0.6, blended(sheet.palette.heat, 1 - step / (steps - 1)))
+        sheet.box(x, y + tall * step / steps, 14, tall / steps + 0.6, blended(palette.HEAT, 1 - step / (steps - 1)))
     for part in (0.0, 0.5, 1.0):
         sheet.write(
             x + 20, y + tall * (1 - part) + (9 if part == 1 else 0 if part == 0 else 4), f"{low + part * (high - low):.4g}", size=10

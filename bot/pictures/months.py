@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from bot.pictures import palette
 from bot.pictures.canvas import Canvas, Kind
-from bot.pictures.palette import Theme
 
 TITLE: Final = "Labels met for the first time"
 WIDE, HIGH, LEFT, TOP, FOOT = 860, 280, 56, 56, 44
@@ -13,11 +13,11 @@ MOST_BARS: Final = 60
 MOST_NAMES: Final = 12
 
 
-def picture(by_month: Mapping[str, int], kind: Kind = "png", theme: Theme = "light") -> bytes:
+def picture(by_month: Mapping[str, int], kind: Kind = "png") -> bytes:
     """The image. `by_month`: `2024-03` → how many."""
     rows = spread(by_month)
     said = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
-    sheet = Canvas(WIDE, HIGH if rows else 90, TITLE, f"{TITLE}. {said or 'No time is known.'}", theme)
+    sheet = Canvas(WIDE, HIGH if rows else 90, TITLE, f"{TITLE}. {said or 'No time is known.'}")
     sheet.write(20, 28, TITLE, size=15)
     if not rows:
         sheet.write(20, 60, "No incident has a time, so there is nothing to draw.")
@@ -26,15 +26,15 @@ def picture(by_month: Mapping[str, int], kind: Kind = "png", theme: Theme = "lig
     low = HIGH - FOOT
     for share in (0, most):
         y = low - (low - TOP) * share / most
-        sheet.path([(LEFT, y), (WIDE - 20, y)], sheet.palette.unknown)
-        sheet.write(LEFT - 8, y + 4, str(share), size=11, anchor="end", fill=sheet.palette.faint)
+        sheet.path([(LEFT, y), (WIDE - 20, y)], palette.UNKNOWN)
+        sheet.write(LEFT - 8, y + 4, str(share), size=11, anchor="end", fill=palette.FAINT)
     every = -(-len(rows) // MOST_NAMES)
     for at, (name, times) in enumerate(rows.items()):
         x, tall = LEFT + at * step, (low - TOP) * times / most
         if times:
-            sheet.box(x + step * 0.1, low - tall, step * 0.8, tall, sheet.palette.good)
+            sheet.box(x + step * 0.1, low - tall, step * 0.8, tall, palette.GOOD)
         if at % every == 0:
-            sheet.write(x + step / 2, low + 18, name, size=11, anchor="middle", fill=sheet.palette.faint)
+            sheet.write(x + step / 2, low + 18, name, size=11, anchor="middle", fill=palette.FAINT)
     return sheet.drawn(kind)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from bot.pictures import palette
 from bot.pictures.canvas import Canvas, Kind
-from bot.pictures.palette import Palette, Theme
 from graph.timeline import LANES, Lane, Timeline, TimelineEvent, TimelineKind, in_words
 
 TITLE: Final = "What happened, and when (UTC)"
@@ -27,16 +27,16 @@ class Moments(NamedTuple):
     times: int = 1
 
 
-def picture(line: Timeline, kind: Kind = "png", theme: Theme = "light") -> bytes:
+def picture(line: Timeline, kind: Kind = "png") -> bytes:
     """The image; what is drawn is bounded."""
     if not line.events:
-        sheet = Canvas(WIDE, 90, TITLE, NOTHING, theme)
+        sheet = Canvas(WIDE, 90, TITLE, NOTHING)
         sheet.write(20, 28, TITLE, size=15)
         sheet.write(20, 60, NOTHING)
         return sheet.drawn(kind)
     shown, hidden = telling(folded(line.events), MOST_ROWS)
     down = TOP + LANE * len(SHAPES) + 46
-    sheet = Canvas(WIDE, down + ROW * (len(shown) + bool(hidden or line.left_out)) + 14, TITLE, in_words(line), theme)
+    sheet = Canvas(WIDE, down + ROW * (len(shown) + bool(hidden or line.left_out)) + 14, TITLE, in_words(line))
     sheet.write(20, 28, TITLE, size=15)
     _strip(sheet, line.events)
     when = _when([at for row in shown for at in (row.first.at, row.until)])
@@ -47,7 +47,7 @@ def picture(line: Timeline, kind: Kind = "png", theme: Theme = "light") -> bytes
             None, (f"{hidden} more, in the table" * bool(hidden), f"{line.left_out} more that were logged or said" * bool(line.left_out))
         )
     ):
-        sheet.write(24, down + ROW * len(shown) + 12, f"… and {rest}", size=11, fill=sheet.palette.faint)
+        sheet.write(24, down + ROW * len(shown) + 12, f"… and {rest}", size=11, fill=palette.FAINT)
     return sheet.drawn(kind)
 
 
@@ -85,16 +85,16 @@ def telling(rows: Sequence[Moments], most: int) -> tuple[list[Moments], int]:
 
 
 def _strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
-    ink, right = sheet.palette, WIDE - 44
+    right = WIDE - 44
     begin, end = events[0].at, max(events[-1].at, events[0].at + timedelta(minutes=1))
     reach, low = (end - begin).total_seconds(), TOP + LANE * len(SHAPES)
     for number, lane in enumerate(SHAPES):
         y = TOP + LANE * number + LANE / 2
-        sheet.path(((LEFT, y), (right, y)), ink.unknown, width=2)
+        sheet.path(((LEFT, y), (right, y)), palette.UNKNOWN, width=2)
         sheet.write(LEFT - 12, y + 4, lane, size=11, anchor="end")
     for at in ticks(begin, end):
         x = LEFT + (right - LEFT) * (at - begin).total_seconds() / reach
-        sheet.path(((x, TOP), (x, low + 4)), ink.unknown)
+        sheet.path(((x, TOP), (x, low + 4)), palette.UNKNOWN)
         words = (
             f"{at:%Y-%m-%d}"
             if begin.year != end.year
@@ -104,15 +104,13 @@ def _strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
             if reach < 300
             else f"{at:%H:%M}"
         )
-        sheet.write(x, low + 17, words, size=10, fill=ink.faint, anchor="middle")
+        sheet.write(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
     step = max(1, -(-len(events) // MOST_DOTS))
     kept = [event for number, event in enumerate(events) if number % step == 0 or event.kind in GRAVE | WELL]
     for event in kept[: 2 * MOST_DOTS]:
         lane = LANES[event.kind]
         x = LEFT + (right - LEFT) * (event.at - begin).total_seconds() / reach
-        sheet.write(
-            x, TOP + LANE * list(SHAPES).index(lane) + LANE / 2 + 5, SHAPES[lane], size=13, fill=_ink(ink, event.kind), anchor="middle"
-        )
+        sheet.write(x, TOP + LANE * list(SHAPES).index(lane) + LANE / 2 + 5, SHAPES[lane], size=13, fill=_ink(event.kind), anchor="middle")
 
 
 def ticks(begin: datetime, end: datetime) -> list[datetime]:
@@ -124,13 +122,13 @@ def ticks(begin: datetime, end: datetime) -> list[datetime]:
     return [datetime.fromtimestamp(mark, begin.tzinfo) for mark in marks if mark >= begin.timestamp()]
 
 
-def _ink(palette: Palette, kind: TimelineKind) -> str:
-    return palette.bad if kind in GRAVE else palette.good if kind in WELL else palette.doubt if kind == "unsure" else palette.lines[0]
+def _ink(kind: TimelineKind) -> str:
+    return palette.BAD if kind in GRAVE else palette.GOOD if kind in WELL else palette.DOUBT if kind == "unsure" else palette.LINES[0]
 
 
 def _row(sheet: Canvas, y: float, row: Moments, when: str) -> None:
-    event, ink = row.first, _ink(sheet.palette, row.first.kind)
-    sheet.write(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=sheet.palette.faint)
+    event, ink = row.first, _ink(row.first.kind)
+    sheet.write(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=palette.FAINT)
     sheet.write(128, y + 12, SHAPES[LANES[event.kind]], size=11, fill=ink)
     sheet.write(146, y + 12, event.kind, size=11, fill=ink)
     sheet.write(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
@@ -138,4 +136,4 @@ def _row(sheet: Canvas, y: float, row: Moments, when: str) -> None:
     room = WIDE - 378 - 20 - (250 if alike else 0)
     sheet.write(378, y + 12, event.says, size=11, room=room)
     if alike:
-        sheet.write(WIDE - 20, y + 12, alike.strip(), size=10, fill=sheet.palette.faint, anchor="end", room=240)
+        sheet.write(WIDE - 20, y + 12, alike.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)

@@ -83,15 +83,6 @@ def heats_of(report: Report | None, facts: Sequence[Fact]) -> list[Heat]:
     return [heat for heat in deciding_heats(causes, facts) if values_in(heat) >= LEAST][:MOST]
 
 
-def drawn(drawings: Iterable[Drawing], *, dark: bool = False) -> tuple[Figure, ...]:
-    """Long work. `dark`: on a dark ground too. The rows of the timeline stand on the page already."""
-    return tuple(
-        Figure(
-            row.title,
-            row.words,
-            row.draw("png", "light"),
-            () if row.name == TIMELINE else row.rows,
-            dark=row.draw("png", "dark") if dark else b"",
-        )
-        for row in drawings
-    )
+def drawn(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
+    """Long work. The rows of the timeline stand on the page already."""
+    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE else row.rows) for row in drawings)

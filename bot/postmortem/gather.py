@@ -73,8 +73,8 @@ class IncidentSources:
     """Of the taxonomy's paths, branches too."""
     expected: Callable[[Sequence[Fact]], Expected] = nothing_expected
 
-    async def for_operators(self, incident: str, *, dark: bool = False) -> Page:
-        """The whole page, clean; `dark`: its pictures on a dark ground too. Raises UnknownIncident."""
+    async def for_operators(self, incident: str) -> Page:
+        """The whole page, clean. Raises UnknownIncident."""
         rows = await self._rows(incident)
         records, why = await self._records(incident)
         matter = await self._matter(rows, records)
@@ -86,7 +86,7 @@ class IncidentSources:
             await self.course_of(incident),
             matter.names,
             self.titles,
-            await asyncio.to_thread(lambda: drawn(drawings_of(matter), dark=dark)),
+            await asyncio.to_thread(lambda: drawn(drawings_of(matter))),
             tuple(filter(None, (*matter.unread, why))),
         )
         return await asyncio.to_thread(lambda: finished(page_for_operators(material)))

@@ -57,8 +57,6 @@ class Figure:
     """All of it in cells, a head first; none where the page has them elsewhere."""
     more: int = 0
     """Rows beyond those."""
-    dark: bytes = field(default=b"", repr=False)
-    """The same on a dark ground, for formats that know their reader's theme; empty where nobody asked for it."""
 
 
 PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure

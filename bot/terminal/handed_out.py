@@ -67,7 +67,7 @@ class HandedOut:
         """As a PDF, or in the format that was asked for; on paper that only takes text as Markdown."""
         form = next((name for name in FORMATS if name in _words(asked)), "md" if "markdown" in _words(asked) else "pdf")
         written: PageFormat = form if self.folder is not None else "md"
-        page = await self._sources().for_operators(incident, dark=FORMATS[written].dark)
+        page = await self._sources().for_operators(incident)
         content = FORMATS[written].write(page)
         return self._put(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
 
@@ -111,7 +111,7 @@ def usable(folder: Path) -> Path:
 
 
 def _png(drawing: Drawing) -> bytes:
-    return drawing.draw("png", "light")
+    return drawing.draw("png")
 
 
 def _words(text: str) -> Sequence[str]:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from bot.pictures.drawing import Drawing
 from bot.postmortem.single import PICTURES, PictureName, one_drawing
@@ -26,7 +26,6 @@ class PictureRequest:
     kind: str
     key: str = ""
     out: Path | None = None
-    dark: bool = False
     as_json: bool = False
 
     def __post_init__(self) -> None:
@@ -34,18 +33,12 @@ class PictureRequest:
             raise Refusal(f"--kind {self.kind!r:.40}: there is {', '.join(PICTURES)}", 2)
         if self.key and self.name != "heatmap":
             raise Refusal(f"--key goes with --kind heatmap; {self.name} is of the whole incident", 2)
-        if self.dark and self.out is None:
-            raise Refusal("--dark is how a file is drawn; say which with --out FILE.png or FILE.svg", 2)
         if self.out is not None:
             picture_kind(self.out, "a picture")
 
     @property
     def name(self) -> PictureName | None:
         return next((name for name in PICTURES if name == self.kind), None)
-
-    @property
-    def theme(self) -> Literal["light", "dark"]:
-        return "dark" if self.dark else "light"
 
 
 async def draw_once(settings: "Settings", request: PictureRequest) -> int:
@@ -70,7 +63,7 @@ def written(drawing: Drawing, request: PictureRequest) -> int:
     """Bytes of the file."""
     if request.out is None:
         return 0
-    content = drawing.draw(picture_kind(request.out, "a picture"), request.theme)
+    content = drawing.draw(picture_kind(request.out, "a picture"))
     try:
         request.out.write_bytes(content)
     except OSError as why:

@@ -34,7 +34,9 @@ class PostmortemRequest:
 
     def __post_init__(self) -> None:
         if self.format and self.format not in FORMATS:
-            raise Refusal(f"--format {self.format}: there is {', '.join(FORMATS)}", 2)
+            raise Refusal(f"--format {self.format}: there is {', '.join(FORMATS)}; --json is for scripts", 2)
+        if not self.format and self._suffix in ("html", "htm"):
+            raise Refusal(f"--out {self.out}: a report is not written as HTML: there is {', '.join(FORMATS)}; --json is for scripts", 2)
         if not self.to_file and not self.as_json and not FORMATS[self.written].text and (self.out is None or sys.stdout.isatty()):
             raise Refusal(f"a PDF is no text: say where to write it, for example --out {self.incident}.pdf", 2)
         if self.out and self.to_file and not self.out.absolute().parent.is_dir():
@@ -47,9 +49,12 @@ class PostmortemRequest:
     @property
     def written(self) -> PageFormat:
         """As asked for; else by the file's name; else Markdown."""
-        by_name = self.out.suffix.lower().removeprefix(".") if self.out else ""
-        wanted = self.format or {"htm": "html", "markdown": "md"}.get(by_name, by_name)
+        wanted = self.format or self._suffix
         return next((name for name in get_args(PageFormat) if name == wanted), "md")
+
+    @property
+    def _suffix(self) -> str:
+        return self.out.suffix.lower().removeprefix(".") if self.out else ""
 
 
 async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
@@ -80,7 +85,7 @@ def _readers(page: Page) -> str:
 
 async def _page(settings: "Settings", store: "Store", sources: IncidentSources, request: PostmortemRequest) -> Page:
     if not request.customer:
-        return await sources.for_operators(request.incident, dark=FORMATS[request.written].dark)
+        return await sources.for_operators(request.incident)
     from bot.slack.outgoing.posts import PostedCards
 
     withdrawn = bool(await PostedCards(store.redis).get(request.incident, "customer_withdrawn"))

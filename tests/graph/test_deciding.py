@@ -56,13 +56,12 @@ def test_many_causes_are_still_one_picture() -> None:
     assert len(telling_pictures(causes, [*temperatures(4, "gpu-003"), *powers])) == 1
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_of_the_largest_cluster_it_is_chosen_and_drawn_in_time_and_small(theme: str) -> None:
+def test_of_the_largest_cluster_it_is_chosen_and_drawn_in_time_and_small() -> None:
     facts, began = temperatures(128, "gpu-077"), process_time()
     [_] = telling_pictures([cause("gpu-077")], facts)
     [heat] = deciding_heats([cause("gpu-077")], facts)
     drawing = of_heat(heat)
-    png = drawing.draw("png", theme)  # type: ignore[arg-type]  # a theme
+    png = drawing.draw("png")
     assert process_time() - began < 1
     assert (len(png) < 200_000, len(drawing.cells), "gpu-077/gpu3 with 88 stands out" in drawing.words) == (True, 129, True)
 

@@ -2,28 +2,26 @@
 
 import pytest
 
+from bot.pictures import palette
 from bot.pictures.canvas import Canvas, fitting, plain, width_of
 from bot.pictures.heat import picture
-from bot.pictures.palette import PALETTES, blended, contrast, ink_on
+from bot.pictures.palette import blended, contrast, ink_on
 from tests.bot.pictures.test_heat import heat_of
 
 LARGEST = 200_000
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_words_and_signs_can_be_read_on_their_ground(theme: str) -> None:
-    palette = PALETTES[theme]  # type: ignore[index]  # a theme
-    words = (palette.ink, palette.faint, palette.good, palette.bad, palette.doubt, *palette.lines)
-    assert min(contrast(ink, palette.ground) for ink in words) >= 4.5
-    assert min(contrast(page, palette.frame) for page in ("#ffffff", "#1a1d21")) >= 3
-    cells = [blended(palette.heat, part / 50) for part in range(51)]
+def test_words_and_signs_can_be_read_on_their_ground() -> None:
+    words = (palette.INK, palette.FAINT, palette.GOOD, palette.BAD, palette.DOUBT, *palette.LINES)
+    assert min(contrast(ink, palette.GROUND) for ink in words) >= 4.5
+    assert min(contrast(page, palette.FRAME) for page in ("#ffffff", "#1a1d21")) >= 3
+    cells = [blended(palette.HEAT, part / 50) for part in range(51)]
     assert min(contrast(ink_on(cell), cell) for cell in cells) >= 4.5
 
 
 @pytest.mark.parametrize("hosts", [0, 1, 128])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_heat_map_stays_small(hosts: int, theme: str) -> None:
-    drawn = picture(heat_of([f"gpu-{n:03}" for n in range(hosts)], hot="gpu-001"), "png", theme)  # type: ignore[arg-type]  # a theme
+def test_a_heat_map_stays_small(hosts: int) -> None:
+    drawn = picture(heat_of([f"gpu-{n:03}" for n in range(hosts)], hot="gpu-001"), "png")
     assert len(drawn) < LARGEST
 
 

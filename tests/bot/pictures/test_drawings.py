@@ -9,8 +9,7 @@ from math import log2
 
 import pytest
 
-from bot.pictures import bandwidth, timeline, walk
-from bot.pictures.palette import PALETTES, Theme
+from bot.pictures import bandwidth, palette, timeline, walk
 from bot.pictures.table import MOST_LINES, as_text
 from graph.report import Report
 from graph.rows import IncidentRows
@@ -92,21 +91,20 @@ LINES = {
     "long": Timeline(tuple(event(n, ("failed", "said", "found")[n % 3], f"{n} " + "w" * 160, by="Olga") for n in range(160))),
     "strange": Timeline(tuple(event(n, "said", name, by=name) for n, name in enumerate(STRANGE))),
 }
-Drawing = Callable[[str, Theme], bytes]
+Drawing = Callable[[str], bytes]
 ALL = [
-    *((f"bandwidth, {name}", lambda kind, theme, row=row: bandwidth.picture(row, kind, theme)) for name, row in CURVES.items()),
-    *((f"walk, {name}", lambda kind, theme, row=row: walk.picture(row, kind, theme)) for name, row in WALKS.items()),
-    *((f"timeline, {name}", lambda kind, theme, row=row: timeline.picture(row, kind, theme)) for name, row in LINES.items()),
+    *((f"bandwidth, {name}", lambda kind, row=row: bandwidth.picture(row, kind)) for name, row in CURVES.items()),
+    *((f"walk, {name}", lambda kind, row=row: walk.picture(row, kind)) for name, row in WALKS.items()),
+    *((f"timeline, {name}", lambda kind, row=row: timeline.picture(row, kind)) for name, row in LINES.items()),
 ]
 
 
 @pytest.mark.parametrize(("name", "drawing"), ALL, ids=[name for name, _ in ALL])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_extreme_is_drawn_small_and_says_in_words_what_it_shows(name: str, drawing: Drawing, theme: Theme) -> None:
-    png = drawing("png", theme)
+def test_every_extreme_is_drawn_small_and_says_in_words_what_it_shows(name: str, drawing: Drawing) -> None:
+    png = drawing("png")
     assert png.startswith(b"\x89PNG")
     assert len(png) < LARGEST
-    svg = xml.dom.minidom.parseString(drawing("svg", theme).decode()).documentElement
+    svg = xml.dom.minidom.parseString(drawing("svg").decode()).documentElement
     assert svg is not None
     assert svg.getAttribute("aria-label")
     assert "nan" not in svg.toxml().lower().replace("nanny", "")
@@ -134,7 +132,7 @@ def test_what_the_bands_are_stands_apart_and_reads_on_their_grey() -> None:
     places = sorted(float(y) for _, y in labels)
     assert len(places) == 6
     assert all(low - high >= bandwidth.LABEL_STEP - 0.1 for high, low in pairwise(places))
-    assert {ground for ground, _ in labels} == {PALETTES["light"].ground}
+    assert {ground for ground, _ in labels} == {palette.GROUND}
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_one_another() -> None:

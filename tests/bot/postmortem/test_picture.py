@@ -24,7 +24,6 @@ MADE = tuple(EXTREMES.values())
         (("--kind", "pie"), "there is heatmap, bandwidth, walk, timeline"),
         (("--kind", "\x1b[2J" + "x" * 900), "there is heatmap"),
         (("--kind", "walk", "--key", "gpu.temp.core"), "--key goes with --kind heatmap"),
-        (("--dark",), "--out FILE.png or FILE.svg"),
         (("--out", "a.pdf"), "a picture is written as .png or .svg"),
         (("--out", "/nowhere/at/all.png"), "there is no folder /nowhere/at"),
     ],
@@ -64,7 +63,7 @@ async def test_each_is_drawn_and_told_or_refused_in_a_line(
     drawing = one_drawing(name, "", matter)
     assert [word for word in (SECRET[-20:], "hunter2-of-bob", "\x1b", "\u202e") if word in drawing.text] == []
     for ending, begins in ((".png", b"\x89PNG"), (".svg", b"<svg")):
-        request = PictureRequest("inc-1", name, out=tmp_path / f"it{ending}", dark=True)
+        request = PictureRequest("inc-1", name, out=tmp_path / f"it{ending}")
         size = written(drawing, request)
         assert (tmp_path / f"it{ending}").read_bytes()[:4] == begins
         show(drawing, request, size)

@@ -70,8 +70,7 @@ def test_what_is_too_long_or_too_wide_is_counted_in_every_format() -> None:
     section = as_tables(page)
     assert section
     assert [part.text for part in section.parts if isinstance(part, Paragraph)][-2:] == ["… and 7 more rows.", "… and 5 more columns."]
-    for how in ("md", "html"):
-        assert "and 7 more rows" in FORMATS[how].write(page).decode().replace("\\", "")
+    assert "and 7 more rows" in FORMATS["md"].write(page).decode().replace("\\", "")
 
 
 def test_names_from_right_to_left_and_rows_of_unlike_length_are_drawn() -> None:
