@@ -45,9 +45,6 @@ def taxonomy(config: Config = None, json: Json = False) -> None:
 @commands.command(rich_help_panel=PANEL)
 def guides(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="One of them, with its steps; without it all.")] = "",
-    draft: Annotated[
-        Path | None, typer.Option("--draft", metavar="FILE.md", help="Print a draft, as YAML to review, of a guide that people wrote.")
-    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +52,7 @@ def guides(
     settings = settings_of(config)
     from bot.terminal.builds import guides as told
 
-    raise typer.Exit(answer(lambda: told.draft(settings, draft) if draft else told.show(settings, name, as_json=json)))
+    raise typer.Exit(answer(lambda: told.show(settings, name, as_json=json)))
 
 
 kb = typer.Typer(help="What is known of past incidents: search it, show it, count it, check a folder of your own.", no_args_is_help=True)

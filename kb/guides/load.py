@@ -61,7 +61,7 @@ def _of_folder(folder: Path, parts: GuideParts, problems: Problems) -> dict[str,
     found: dict[str, Guide] = {}
     for path in [*files_of(folder), *sorted(folder.glob("*.md"))]:
         if path.suffix == ".md" and not _has_plan(path):
-            problems.note(Spot(path), f"holds no plan between {OPENS} and {CLOSES}; `rackmedic guides --draft` makes one to review")
+            problems.note(Spot(path), f"holds no plan between {OPENS} and {CLOSES}: write the guide there as YAML (docs/guides.md)")
             continue
         document = read(path, problems, only=_fenced if path.suffix == ".md" else str)
         if document is None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bot.run.site import guide_parts
-from kb.guides.draft import DraftWords, drafted
 from kb.guides.guide import Guide, GuideStep, StepCondition, fitting, slug
 from kb.guides.load import BadGuides, load_guides
 from kb.guides.walk import Stands, walk
@@ -194,41 +193,3 @@ def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() ->
 def test_what_waits_for_a_decision_holds_up_what_is_behind_it() -> None:
     taken = {"left": Stands("done"), "right": Stands("done"), "deep": Stands("done"), "drain": Stands("waiting", "its card is up")}
     assert marks(Ground({"gpu.lost": True}, taken))["call"] == "later"
-
-
-KNOWN = DraftWords(
-    {"nvidia-smi": "smi", "nvidia-smi topo": "topo", "dmesg": "dmesg", "ibstat": "ibstat", "nccl1": "nccl1"}, ("nccl1",), tuple(REMEDIES)
-)
-PROSE = """# Hangs
-
-1. Look at `dmesg`.
-2. Run nvidia-smi and `nvidia-smi topo -m` on every node.
-   * then run nccl1 there
-3. Wait for 2 minutes and read ibstat again.
-4. Drain the bad node; mynvidia-smi-x is none of ours.
-5. Call Bob in the cage.
-"""
-
-
-def test_a_draft_knows_what_the_tables_know_and_leaves_the_rest_to_people(tmp_path: Path) -> None:
-    text = drafted(PROSE, "The hang", KNOWN)
-    (tmp_path / "hang.yaml").write_text(text)
-    guide = load_guides(tmp_path, parts=PARTS)["hang"]
-    assert [(step.kind, step.look, step.approve) for step in guide.steps] == [
-        ("look", ("dmesg",), False),
-        ("look", ("smi", "topo"), False),
-        ("look", ("nccl1",), True),
-        ("wait", (), False),
-        ("look", ("ibstat",), False),
-        ("remedy", (), False),
-        ("ask", (), False),
-    ]
-    assert guide.title == "Hangs"
-    assert guide.steps[-1].ask == "Call Bob in the cage."
-    assert text.startswith("# A draft of 7 steps, 1 of them left to people.")
-
-
-@pytest.mark.parametrize("prose", ["", "# T", "words only", "- x\n" * 300, "## Look at dmesg\n## 日本語\n", "- " + "nvidia-smi " * 4000])
-def test_whatever_people_wrote_becomes_a_draft_that_can_be_loaded(tmp_path: Path, prose: str) -> None:
-    (tmp_path / "odd.yaml").write_text(drafted(prose, "日本", KNOWN))
-    assert load_guides(tmp_path, parts=PARTS)

@@ -27,7 +27,6 @@ from graph.reading.hosts import HostBook
 from graph.reading.reports import Understanding
 from graph.report import Report
 from graph.state import Conjecture, Ladder
-from kb.guides.draft import DraftWords
 from kb.guides.guide import Guide
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
@@ -97,7 +96,6 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.cards.customers.living.from_people": {"language": "en"},
     "bot.terminal.builds.folder.plain_name": {"without": "row"},
     "kb.guides.guide.fitting": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
-    "kb.guides.draft.drafted": {"known": DraftWords({"nvidia-smi": "smi", "nvidia-smi topo": "topo", "dmesg": "dmesg"}, (), ("reboot",))},
     "graph.learning.noted.hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
     "graph.learning.noted.with_notes": {
         "report": Report(item="i", outcome="abstained"),

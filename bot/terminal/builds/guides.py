@@ -1,31 +1,14 @@
-"""`rackmedic guides`: the troubleshooting guides that there are, one of them whole, and a draft of one that people wrote as prose."""
+"""`rackmedic guides`: the troubleshooting guides that there are, and one of them whole."""
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import site_checks, site_guides
+from bot.run.site import site_guides
 from bot.settings import Settings
 from bot.terminal.paper import json_line, paper
-from kb.guides.draft import DraftWords, drafted
 from kb.guides.guide import Guide, GuideStep, slug
-from tools.checks.row import Check
-from tools.remedies import REMEDIES
-
-TOLD = {
-    "nvidia-smi -q": "smi",
-    "sinfo": "sched",
-    "scontrol": "sched",
-    "ibstatus": "ibstat",
-    "iblinkinfo": "fabric",
-    "journalctl -k": "dmesg",
-}
-"""Commands of guides that no check runs so, and the one that tells the same."""
-EVERYWHERE = frozenset({"python3", "sh", "bash", "cat", "env", "rackmedic-look", "timeout", "find", "grep", "ls", "test", "stat"})
-"""Programs that say nothing of what is asked."""
 
 
 def show(settings: Settings, name: str, *, as_json: bool) -> int:
@@ -45,31 +28,6 @@ def show(settings: Settings, name: str, *, as_json: bool) -> int:
         for line in (line for step in guide.steps if name for line in _lines(step)):
             console.print(Text(f"  {line}"))
     return 0
-
-
-def draft(settings: Settings, file: Path) -> int:
-    """Print a draft of the guide in a file. Raises Refusal."""
-    try:
-        prose = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as why:
-        raise Refusal(f"{file} cannot be read: {why.strerror}", 2) from why
-    print(drafted(prose, file.stem, draft_words(site_checks(settings))), end="")
-    return 0
-
-
-def draft_words(checks: Mapping[str, Check]) -> DraftWords:
-    """By which commands and ids each check is known in guides; a command that several share means none of them."""
-    owners: dict[str, set[str]] = {}
-    for check in checks.values():
-        for command in check.commands:
-            program, *words = (word.rpartition("/")[2].lower() for word in command.argv[:2])
-            names = [program, *(f"{program} {word}" for word in words if word.isalpha())]
-            for name in names if program not in EVERYWHERE else ():
-                owners.setdefault(name, set()).add(check.id)
-    known = {name: next(iter(ids)) for name, ids in owners.items() if len(ids) == 1}
-    ids = {f"`{check}`": check for check in checks} | {check: check for check in checks if any(char.isdigit() for char in check)}
-    alone = frozenset(check.id for check in checks.values() if check.exclusive)
-    return DraftWords({**known, "nvidia-smi": "smi", **TOLD, **ids}, alone, frozenset(REMEDIES) - {"run_check", "resume_node"})
 
 
 def guide_row(guide: Guide) -> dict[str, Any]:

@@ -54,21 +54,6 @@ def test_a_guide_that_does_not_fit_stops_every_command_that_would_use_it_and_lin
     assert (linted.returncode, json.loads(linted.stdout)["problems"]) == (1, [place])
 
 
-def test_a_draft_of_what_people_wrote_is_printed_and_used_by_nobody_until_it_is_saved(tmp_path: Path) -> None:
-    prose = tmp_path / "hang.md"
-    prose.write_text(
-        "# Our hang\n\n1. Look at `dmesg`.\n2. Run nvidia-smi topo -m.\n3. Run `nccl1`.\n4. scontrol update, then drain it.\n5. Call Bob.\n"
-    )
-    ran = rackmedic("guides", "--draft", str(prose))
-    assert ran.returncode == 0, ran.stderr
-    (guide,) = yaml.safe_load(ran.stdout)["guides"]
-    assert [step.get("look") or step.get("remedy") or step["ask"] for step in guide["steps"]] == [
-        ["dmesg"], ["topo"], ["nccl1"], ["sched"], "drain_node", "Call Bob."
-    ]  # fmt: skip
-    assert "our_hang" not in rackmedic("guides").stdout
-    assert rackmedic("guides", "--draft", str(tmp_path / "none.md")).returncode == 2
-
-
 CASE = {
     "nodes": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"],
     "faults": [{"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}],
