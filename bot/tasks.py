@@ -1,12 +1,13 @@
-"""Asyncio tasks: ended for certain, none lost to the garbage collector, each failure logged."""
+"""Asyncio tasks: ended for certain, none lost to the garbage collector, each failure logged; periodic sweeps that survive their errors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
+from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 AGAIN_AFTER = 0.5
@@ -28,6 +29,29 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
 async def awaited(answer: Any) -> Any:
     """The answer, as a coroutine: tasks take nothing else, and redis-py types its answers as maybe awaitable, which ours always are."""
     return await answer
+
+
+async def run_periodically(
+    name: str,
+    sweep: Callable[[], Awaitable[object]],
+    every_seconds: float,
+    *,
+    expected: tuple[type[Exception], ...] = (RedisError,),
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Call `sweep` now, and again `every_seconds` after each call ended, until cancelled.
+
+    An `expected` error (by default Redis is away) is logged as a warning. Any other error is a bug and is logged with its traceback. The loop goes
+    on after both: the next sweep finds what this one did not do.
+    """
+    while True:
+        try:
+            await sweep()
+        except expected as error:
+            log.warning("sweep.put_off", sweep=name, error=str(error)[:200])
+        except Exception:
+            log.exception("sweep.failed", sweep=name)
+        await pause(every_seconds)
 
 
 class Background:

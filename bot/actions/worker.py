@@ -4,18 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-import structlog
 from redis.exceptions import RedisError
 
 from bot.actions.driver import Driver
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
-from bot.tasks import end
+from bot.tasks import end, run_periodically
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Refused
 
-log = structlog.get_logger()
 SWEEP_SECONDS = 5.0
 PATIENCE = timedelta(seconds=60)
 
@@ -68,14 +66,7 @@ class Actions:
 
     async def run(self) -> None:
         """Sweep until cancelled. The first look is at once: a restart finds what the last process left."""
-        while True:
-            try:
-                await self.sweep()
-            except (RedisError, Refused) as why:
-                log.warning("actions.store_away", error=str(why))
-            except Exception:
-                log.exception("actions.sweep_failed")  # whatever it was, the next look is the net under every lost wake-up
-            await self._pause(SWEEP_SECONDS)
+        await run_periodically("actions", self.sweep, SWEEP_SECONDS, expected=(RedisError, Refused), pause=self._pause)
 
     async def drain(self, grace: float = 20.0) -> None:
         """Begin nothing more; what runs stops at its next stored step. Whoever comes next finds out what became of it."""

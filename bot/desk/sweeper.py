@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from bot.desk.inbox import WORK, Due, Inbox
 from bot.desk.wakeups import Wakeups
+from bot.tasks import run_periodically
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import REMIND, UNANSWERED, Incident, Item
@@ -80,11 +81,4 @@ class Sweeper:
 
     async def run(self) -> None:
         """Until cancelled. The first look is at once: a restart finds what the last process left."""
-        while True:
-            try:
-                await self.sweep()
-            except RedisError as e:
-                log.warning("sweeper.redis_away", error=str(e))
-            except Exception:
-                log.exception("sweeper.failed")  # whatever it was, the next look is the net under every lost wake-up
-            await self._pause(self._every)
+        await run_periodically("due_items", self.sweep, self._every, pause=self._pause)

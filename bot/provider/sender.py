@@ -12,6 +12,7 @@ from bot.provider.link import LinkAway, LinkRefused, ProviderLink
 from bot.provider.messages import ticket_message
 from bot.provider.news import FOUND, ProviderWords, heard_of
 from bot.store.outbox import LAST_AGAIN, Outbox, Sending, backoff
+from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 EVERY = 2.0
@@ -51,12 +52,7 @@ class Sender:
 
     async def run(self) -> None:
         """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
-        while True:
-            try:
-                await self.sweep()
-            except RedisError as why:
-                log.warning("provider.redis_away", error=str(why))
-            await self.pause(self.every)
+        await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
     async def _step(self, row: Sending) -> None:
         if not row.document:

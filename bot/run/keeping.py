@@ -1,10 +1,10 @@
 """Evidence that the disk did not take is kept once it does: tried over and over, and written down when that begins and ends."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import structlog
+
+from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 EVERY = 10.0
@@ -21,15 +21,13 @@ class Holding(Protocol):
 class Keeping:
     """One for each process that keeps evidence on a disk."""
 
-    def __init__(self, evidence: Holding, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._evidence, self._pause = evidence, pause
+    def __init__(self, evidence: Holding) -> None:
+        self._evidence = evidence
         self._said = ""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._pause(EVERY)
-            await self.look()
+        await run_periodically("evidence", self.look, EVERY)
 
     async def look(self) -> None:
         """Once."""

@@ -1,12 +1,10 @@
 """Lessons put together: drafted by whoever takes turns, decided about in Slack."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 import structlog
-from redis.exceptions import RedisError
 
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
@@ -20,6 +18,7 @@ from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from bot.slack.people import People
 from bot.store.lessons import Lessons
 from bot.store.store import Store
+from bot.tasks import run_periodically
 from graph.learning.lessons import drafted
 from graph.ports import Ports
 from graph.state import Incident
@@ -43,19 +42,13 @@ class Following:
     history: History
     clock: Clock
     show: Callable[[Lesson], Awaitable[None]] | None = None
-    every: float = EVERY
     mistakes: MistakeBook = field(default_factory=MistakeBook)
     _seen: tuple[int, date] | None = None
     _states: dict[str, str] | None = None
 
     async def run(self) -> None:
-        """For as long as the process lives; trouble is written down and tried again."""
-        while True:
-            try:
-                await self.once()
-            except RedisError as away:
-                log.warning("lessons.not_followed", error=str(away)[:200])
-            await asyncio.sleep(self.every)
+        """Catch up until cancelled."""
+        await run_periodically("lessons", self.once, EVERY)
 
     async def once(self) -> None:
         """Catch up with what changed, and with a new day, by which trust fades."""

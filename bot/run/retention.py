@@ -17,6 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from bot.settings import Settings
 from bot.store.private_redis import rotate_log
+from bot.tasks import run_periodically
 from tools.clock import Clock
 from tools.retention import Pruned, prune
 
@@ -73,14 +74,7 @@ class Retention:
     async def run(self) -> None:
         """Until cancelled, an hour apart."""
         await self._pause(FIRST_AFTER)
-        while True:
-            try:
-                await self.clear()
-            except (RedisError, OSError) as e:
-                log.warning("retention.put_off", error=str(e))
-            except Exception:
-                log.exception("retention.failed")  # a full disk is worse than a line in the log an hour
-            await self._pause(EVERY)
+        await run_periodically("retention", self.clear, EVERY, expected=(RedisError, OSError), pause=self._pause)
 
     async def clear(self) -> LastTime | None:
         """Let go of what is over; None where it was done lately."""

@@ -13,6 +13,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from bot.store.outbox import LAST_AGAIN, Outbox, Sending, backoff
+from bot.tasks import run_periodically
 from bot.trackers.draft import TrackerDraft
 from bot.trackers.hearing import HookedTickets
 from bot.trackers.remarks import closing_words
@@ -64,12 +65,7 @@ class Courier:
 
     async def run(self) -> None:
         """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
-        while True:
-            try:
-                await self.sweep()
-            except RedisError as why:
-                log.warning("trackers.redis_away", error=str(why))
-            await self.pause(self.every)
+        await run_periodically("trackers", self.sweep, self.every, pause=self.pause)
 
     async def sweep(self) -> int:
         """Send and ask what is due; how many."""

@@ -1,17 +1,16 @@
 """Messages that say "looking" though nobody is, or that Slack took no edit of: found by the process that sweeps, and brought to where their
 incident stands."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-from redis.exceptions import RedisError
 
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.living import BeingPainted, LivingMessages
+from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 EVERY = 15.0
@@ -26,7 +25,6 @@ class Forsaken:
     messages: LivingMessages
     catch_up: Callable[[str], Awaitable[None]]
     """Makes the edits of an incident's other messages for which Slack had no turn."""
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def sweep(self) -> int:
         """Let go of what a dead process left; how many. Whoever goes on with its turn says so again."""
@@ -41,11 +39,4 @@ class Forsaken:
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        while True:
-            try:
-                await self.sweep()
-            except RedisError as why:
-                log.warning("forsaken.store_away", error=str(why))
-            except Exception:
-                log.exception("forsaken.sweep_failed")  # the next look is the net under this one
-            await self.pause(EVERY)
+        await run_periodically("abandoned_messages", self.sweep, EVERY)

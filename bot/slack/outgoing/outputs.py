@@ -72,7 +72,7 @@ class Outputs:
     async def _drawn(self, origin: Origin, drawing: Drawing) -> None:
         """Drawn beside the event loop, one at a time; its rows are a file beside it."""
         async with self._drawing:
-            png = await asyncio.to_thread(drawing.draw, "png", "light")
+            png = await asyncio.to_thread(drawing.draw, "png")
             text = await asyncio.to_thread(lambda: drawing.text)
         title = clip(drawing.title, TITLE)
         picture = (f"{drawing.name}.png", title, png, clip(drawing.words, ALT))
