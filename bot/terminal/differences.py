@@ -2,7 +2,6 @@
 
 A fact is notable when it is abnormal by itself, when it is not what the SKU expects, or when most hosts of the same kind say
 something else. Measurements (temperatures, bytes) are held to the SKU only. What could not be looked at stays apart: it is never "ok".
-Hosts are bits of whole numbers here, so a thousand of them cost little more than one.
 """
 
 from collections import Counter, defaultdict
@@ -11,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from graph.engine.abnormal import is_odd
-from kb.keys import find
 from kb.redact import visible
+from tools.differences import Setting, ValuesByHost, is_comparable, places
 from tools.fact import Fact, Status, Value
 from tools.fleet.answers import Answer
 from tools.fleet.reading import is_not_seen
@@ -21,8 +20,6 @@ from tools.inventory.ranges import fold
 Expected = Callable[[str, str, str | None], Value]
 """(host, key, device) → the SKU's value or None."""
 
-THEIR_OWN = frozenset({"host.boot_id", "host.booted_at", "gpu.uuid", "gpu.serial", "ib.lid", "job.log", "time.clock", "proc.listed"})
-"""Keys that rightly differ from host to host."""
 OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL", "INVALID_REG", "MAINT", "NOT_RESPONDING", "NotReady", "SchedulingDisabled")
 """Words in a scheduler's state of a node that takes no new jobs."""
 FEWEST = 3
@@ -63,10 +60,6 @@ class BlindHosts:
         return str(self) if len(self.checks) < max(checks, 2) else f"{fold(self.hosts)}: all {checks} checks: {self.why}"
 
 
-Slot = tuple[str, str, str]
-"""Kind of host, key, device."""
-
-
 class Note(NamedTuple):
     """What there is to say, and of which device. `missing`: `says` is the key of a fact that most hosts have and these do not."""
 
@@ -79,12 +72,10 @@ class Note(NamedTuple):
 class _Table:
     """One check over all hosts. Masks hold one bit a host."""
 
-    said: dict[Slot, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    values: ValuesByHost
     odd: dict[Note, int] = field(default_factory=lambda: defaultdict(int))
-    marked: dict[Slot, int] = field(default_factory=lambda: defaultdict(int))
+    marked: dict[Setting, int] = field(default_factory=lambda: defaultdict(int))
     """Hosts of which a note was made already."""
-    looked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Hosts that answered, by kind."""
     partly: int = 0
     """Hosts of which a part could not be looked at."""
 
@@ -105,20 +96,18 @@ class Differences:
         facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale and not is_not_seen(fact)]
         if answer.could_not and not facts:
             return
-        bit = 1 << self._hosts.setdefault(answer.host, len(self._hosts))
-        kind, table = self._kind(answer.host), self._tables.setdefault(answer.check, _Table())
-        table.looked[kind] |= bit
+        kind, table = self._kind(answer.host), self._tables.setdefault(answer.check, _Table(ValuesByHost(self._hosts)))
+        bit = table.values.bit(answer.host)
         table.partly |= bit if answer.could_not else 0
         values: dict[tuple[str, str], set[str]] = defaultdict(set)
         for fact in facts:
             slot = (fact.key, fact.device or "")
             self._mark(table, (kind, *slot), bit, fact)
-            if _comparable(fact):
+            if is_comparable(fact):
                 values[slot].add(_say(fact.value))
-        for (key, device), said in values.items():
-            table.said[kind, key, device][frozenset(said)] |= bit
+        table.values.add(kind, answer.host, values)
 
-    def _mark(self, table: _Table, slot: Slot, bit: int, fact: Fact) -> None:
+    def _mark(self, table: _Table, slot: Setting, bit: int, fact: Fact) -> None:
         """Note what is abnormal or unexpected by itself."""
         expected = self._expected(fact.host, fact.key, fact.device)
         wrong = _unexpected(fact, expected)
@@ -134,12 +123,12 @@ class Differences:
             return ()
         notes: dict[int, list[Note]] = defaultdict(list)
         for note, mask in (*table.odd.items(), *_deviations(table)):
-            for place in _bits(mask):
+            for place in places(mask):
                 notes[place].append(note)
         names = list(self._hosts)
         by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for mask in table.looked.values():
-            for place in _bits(mask):
+        for mask in table.values.asked.values():
+            for place in places(mask):
                 says = _joined(notes[place])
                 by_notes[says or ((PARTLY,) if table.partly >> place & 1 else ())].append(names[place])
         found = [AlikeHosts(tuple(hosts), says) for says, hosts in by_notes.items()]
@@ -156,17 +145,15 @@ class Differences:
 
 def _deviations(table: _Table) -> Iterable[tuple[Note, int]]:
     """Where most hosts of a kind say one thing and these say another, or nothing."""
-    for (kind, key, device), values in table.said.items():
-        looked = table.looked[kind]
-        total = looked.bit_count()
-        absent = looked
-        for mask in values.values():
-            absent &= ~mask
-        usual = max((*values.items(), (frozenset[str](), absent)), key=lambda row: row[1].bit_count())
-        if total < FEWEST or usual[1].bit_count() * 2 <= total:
+    for setting, values in table.values.settings():
+        kind, key, device = setting
+        total = table.values.asked[kind].bit_count()
+        usual, most = max(values.items(), key=lambda row: row[1].bit_count())
+        if total < FEWEST or most.bit_count() * 2 <= total:
             continue
-        yield from _against(key, device, usual[0], values, table.marked.get((kind, key, device), 0))
-        if usual[0] and absent:
+        absent = values.pop(frozenset(), 0)
+        yield from _against(key, device, usual, values, table.marked.get(setting, 0))
+        if usual and absent:
             yield Note(key, device, missing=True), absent
 
 
@@ -201,14 +188,6 @@ def _out_of_service(fact: Fact) -> bool:
     return fact.key == "sched.state" and any(word in str(fact.value) for word in OUT_OF_SERVICE)
 
 
-def _comparable(fact: Fact) -> bool:
-    """Settings and counts are compared among hosts; measurements, what names a single machine and what jobs do are not."""
-    row = find(fact.key)
-    if fact.key in THEIR_OWN or row is None or row.text:
-        return False
-    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
-
-
 def _unexpected(fact: Fact, expected: Value) -> bool:
     """A setting that is not the SKU's, or a measurement well below it."""
     if expected is None:
@@ -222,10 +201,3 @@ def _say(value: Value) -> str:
     """A value on one short line; hosts may print anything."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
     return visible(text)[:80]
-
-
-def _bits(mask: int) -> Iterable[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

@@ -1,36 +1,18 @@
 """What differs between hosts, of what was read of them; what rightly differs is left out. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, of_host, offer, read_at, say, unknown_said
 from graph.incident.concluded import Concluded
 from kb.keys import find
+from tools.differences import ValuesByHost, is_comparable
 from tools.fact import Fact, Status
 from tools.inventory.ranges import fold
 
-THEIR_OWN = frozenset(
-    {
-        "host.boot_id",
-        "host.booted_at",
-        "host.uptime",
-        "gpu.uuid",
-        "gpu.serial",
-        "ib.lid",
-        "job.log",
-        "time.clock",
-        "proc.listed",
-        "fabric.leaf",
-    }
-)
-"""Keys that rightly differ from host to host."""
 MOST_LINES, MOST_COMPARED, LONGEST_VALUE = 6, 64, 48
 
 NOTHING = "nothing"
 """In the place of a value: it was looked for and is not there. What a lost device cannot say is no difference of its own."""
-
-Slot = tuple[str, str, str]
-"""Check, key, device."""
 
 
 async def compare(asked: Asked) -> Concluded:
@@ -42,8 +24,7 @@ async def compare(asked: Asked) -> Concluded:
     if len(compared) < 2:
         lacking = f"{fold(dark)}: not looked at. Say `recheck {fold(dark)}`." if dark else "I have looked at fewer than two hosts."
         return say(asked, [*unknown_said(asked), f"There is nothing to compare yet. {lacking}"])
-    said = {host: _values(asked, host) for host in compared}
-    lines = _differences(asked, said)
+    lines = _differences(asked, compared)
     head = f"{_names(compared)}: " + (
         f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
         if lines
@@ -72,22 +53,28 @@ def _names(hosts: Sequence[str]) -> str:
     return " and ".join(hosts) if len(hosts) == 2 else fold(hosts)
 
 
-def _values(asked: Asked, host: str) -> dict[Slot, str]:
-    """What a host says, setting by setting. Measurements, what jobs do and what names one machine are not compared, unless abnormal."""
-    odd = {(fact.check, fact.key, fact.device or "") for fact in asked.now.odd if fact.host == host}
-    found: dict[Slot, list[str]] = {}
+def _values(asked: Asked, hosts: Sequence[str]) -> ValuesByHost:
+    """What hosts say, check by check. What cannot be compared is left out unless it is abnormal; so are counters and keys that a site made up."""
+    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in asked.now.odd}
+    found: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
     for fact in asked.case.facts:
-        slot = (fact.check, fact.key, fact.device or "")
-        if fact.host == host and fact.status is Status.OK and not fact.stale and (_comparable(fact) or slot in odd):
-            found.setdefault(slot, []).append(_value(fact))
-    return {slot: ", ".join(sorted(set(values))) for slot, values in found.items()}
+        slot = (fact.key, fact.device or "")
+        if fact.host not in found or fact.status is not Status.OK or fact.stale:
+            continue
+        if (fact.host, fact.check, *slot) in odd or _is_setting(fact):
+            found[fact.host].setdefault(fact.check, {}).setdefault(slot, set()).add(_value(fact))
+    table = ValuesByHost()
+    for host, by_check in found.items():
+        looked = of_host(asked, host).looked
+        for check in dict.fromkeys((*by_check, *looked)):  # in the order in which they were read
+            if check in looked:
+                table.add(check, host, by_check.get(check, {}))
+    return table
 
 
-def _comparable(fact: Fact) -> bool:
+def _is_setting(fact: Fact) -> bool:
     row = find(fact.key)
-    if not fact.key or fact.key in THEIR_OWN or row is None or row.text or row.name.endswith(".*"):
-        return False
-    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float) or "counter" in row.means)
+    return is_comparable(fact) and row is not None and not row.name.endswith(".*") and "counter" not in row.means
 
 
 def _value(fact: Fact) -> str:
@@ -95,20 +82,15 @@ def _value(fact: Fact) -> str:
     return clean({"True": "yes", "False": "no"}.get(text, text), LONGEST_VALUE)
 
 
-def _differences(asked: Asked, said: Mapping[str, Mapping[Slot, str]]) -> list[str]:
+def _differences(asked: Asked, hosts: Sequence[str]) -> list[str]:
     """A line a setting, devices that differ alike folded; what is abnormal first."""
-    hosts = list(said)
-    looked = {host: set(of_host(asked, host).looked) for host in hosts}
-    slots = dict.fromkeys(slot for values in said.values() for slot in values)
-    abnormal = {fact.key for fact in asked.now.odd if fact.host in said}
+    abnormal = {fact.key for fact in asked.now.odd if fact.host in hosts}
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for slot in slots:
-        check, key, device = slot
-        able = [host for host in hosts if check in looked[host]]
-        values = {host: said[host].get(slot, NOTHING) for host in able}
-        differs = len(set(values.values())) > 1 and (NOTHING not in values.values() or key in abnormal)
-        if differs:
-            rows.setdefault((check, key, _sides_said(values)), []).append(device)
+    table = _values(asked, hosts)
+    for (check, key, device), values in table.settings():
+        if len(values) > 1 and (all(values) or key in abnormal):
+            sides = {", ".join(sorted(said)) or NOTHING: table.hosts(mask) for said, mask in values.items()}
+            rows.setdefault((check, key, _sides_said(sides)), []).append(device)
     cited = {line.key for row in asked.roots for line in row.evidence}
     order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited, item[0][1] not in abnormal))
     return [f"• {_means(key)}{_devices(devices)} · {name_of(check)} · {sides}" for (check, key, sides), devices in order]
@@ -125,11 +107,7 @@ def _devices(devices: Sequence[str]) -> str:
     return f", {fold(names[:16])}" if names else ""
 
 
-def _sides_said(values: Mapping[str, str]) -> str:
+def _sides_said(hosts_of: Mapping[str, Sequence[str]]) -> str:
     """`gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
-    by_value: dict[str, list[str]] = {}
-    for host, value in values.items():
-        by_value.setdefault(value, []).append(host)
-    rare = Counter({value: len(hosts) for value, hosts in by_value.items()})
-    parts = [f"{fold(by_value[value])}: {value}" for value, _ in sorted(rare.items(), key=lambda row: (row[1], row[0]))]
+    parts = [f"{fold(hosts)}: {value}" for value, hosts in sorted(hosts_of.items(), key=lambda row: (len(row[1]), row[0]))]
     return "; ".join(parts[:3]) + (" …" if len(parts) > 3 else "")

@@ -94,6 +94,10 @@ def test_temperatures_differ_by_nature() -> None:
     assert lines(seen({"n1": 30, "n2": 30, "n3": 30, "n4": 41}, "gpu.temp.core", "gpu0")) == ["n[1-4]: ok"]
 
 
+def test_hosts_behind_another_leaf_switch_do_not_differ() -> None:
+    assert lines(seen({"n1": "leaf-1", "n2": "leaf-1", "n3": "leaf-1", "n4": "leaf-2"}, "fabric.leaf")) == ["n[1-4]: ok"]
+
+
 def test_a_host_that_lacks_what_most_have_is_not_ok() -> None:
     found = seen({"n1": True, "n2": True, "n3": True}, "gpu.persistence", "gpu5")
     found.add(Answer("n4", "smi", (Fact("smi", "gpu.count", 7, host="n4"),)))
