@@ -1,8 +1,7 @@
 """Shapes of data that people write, as pydantic models; what does not fit is told in words for who wrote it. Pure."""
 
-from collections.abc import Iterator
-from functools import partial
-from typing import Annotated, Any, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
@@ -26,6 +25,8 @@ class StrictModel(BaseModel):
     """A mapping of a file: these fields and no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    removed_fields: ClassVar[Mapping[str, str]] = {}
+    """Fields that existed once: what to write or do instead."""
 
 
 def complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
@@ -36,7 +37,7 @@ def complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[L
         loc = tuple(step for step in error["loc"] if step != "[key]")
         about = loc[:-1] if error["type"] in _OF_THE_WHOLE else loc
         where = ".".join(map(str, about))
-        for said in _said(error["type"], loc, error, partial(_fields, model, about)):
+        for said in _said(error["type"], loc, error, _model_at(model, about)):
             yield loc, f"{where}: {said}" if where else said
 
 
@@ -57,35 +58,40 @@ _KINDS = {
 }
 
 
-def _said(kind: str, loc: Loc, error: Any, fields: "partial[list[str]]") -> tuple[str, ...]:
+def _said(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
     if kind == "value_error":
         return tuple(map(str, told.args)) if (told := error["ctx"]["error"]).args else (str(told),)
-    return (_sentence(kind, loc, error, fields),)
+    return (_sentence(kind, loc, error, model),)
 
 
-def _sentence(kind: str, loc: Loc, error: Any, fields: "partial[list[str]]") -> str:
+def _sentence(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> str:
     name = next((step for step in reversed(loc) if isinstance(step, str)), "")
     last, given, told = (loc[-1] if loc else ""), f"{error['input']!r:.80}", error.get("ctx") or {}
     if kind == "missing":
         return f"{last} is missing"
     if kind == "extra_forbidden":
-        return f"unknown field {last}; {str(last)!r} is none of {', '.join(fields())}"
+        removed = model.removed_fields.get(str(last)) if issubclass(model, StrictModel) else None
+        return f"{last} was removed: {removed}" if removed else f"unknown field {last}; {str(last)!r} is none of {_fields(model)}"
     if kind == "literal_error":
         return f"{name} {given} is none of {str(told['expected']).replace(' or ', ', ').replace(chr(39), '')}"
     if kind == "too_short":
         return f"{name} must be a {'mapping' if isinstance(error['input'], dict) else 'list'} that is not empty"
     if not loc:
-        return f"expected a mapping of {', '.join(fields())}"
+        return f"expected a mapping of {_fields(model)}"
     must = f"be {_KINDS[kind]}" if kind in _KINDS else error["msg"].removeprefix("Input should ")
     return f"{name} must {must}, not {given}"
 
 
-def _fields(model: type[BaseModel], loc: Loc) -> list[str]:
-    """The fields of the mapping at a place of a model."""
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
+    """The model of the mapping at a place."""
     for step in loc:
         inside = model.model_fields.get(step) if isinstance(step, str) else None
         model = (_model_in(inside.annotation) if inside else None) or model
-    return [row.alias or name for name, row in model.model_fields.items()]
+    return model
+
+
+def _fields(model: type[BaseModel]) -> str:
+    return ", ".join(row.alias or name for name, row in model.model_fields.items())
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -10,23 +10,20 @@ from typing import Literal
 
 from bot.actions.driver import Delivery, Show, StateOf
 from bot.actions.due import ActionIndex
-from bot.actions.edits import as_it_was, edited
+from bot.actions.edits import edited
 from bot.actions.ladders import Tender
 from bot.actions.proposer import FactsOf, Withheld
 from bot.policy.approvals import Rights
-from bot.policy.approver_sets import ApproverTable
-from bot.policy.delegating import DelegationAsked
 from bot.refusal import Refusal
 from graph.ladders.build import approval_of
 from graph.ladders.held import beside, no_return, returning
 from graph.ladders.moves import RETURN
 from graph.rows import IncidentRows
-from graph.state import Ladder, Origin, Rung
+from graph.state import Ladder, Rung
 from tools.acting.kit import KitAnswer
 from tools.acting.run import settle
 from tools.action import new_approval_id
-from tools.ledger.book import Book, kept_words
-from tools.ledger.delegations import Delegation
+from tools.ledger.book import Book
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Counted, NotAnApprover, NotFound, NotOpen, Record, Refused, WrongDigest, requesters_of
 from tools.ledger.room import Room, room_of
@@ -159,48 +156,6 @@ class Decisions:
         facts = await self._facts_of(seen.action.incident)
         return await self._replaced(seen, edited(seen.action, args, facts), editor, f"edited by {editor}")
 
-    async def break_glass(self, approval: str, digest: str, by: str, why: str) -> Record:
-        """The same action put up for other approvers, the policy's own for that, for a reason that is kept. Whoever asks has asked for it, and may
-        not approve it; it takes as many as before, and all else stands. The old one is superseded."""
-        seen = await self._current(approval, digest)
-        await self._rights.admit(by)
-        if not self._rights.table.break_glass:
-            raise CannotAsk("No set of approvers is named for that here (`break_glass` of the policy).")
-        if not kept_words(why).strip():
-            raise CannotAsk("Say why: it is kept, and everybody reads it.")
-        if seen.state is not State.PENDING or seen.terms.break_glass:
-            raise NotOpen(f"{NotOpen.__doc__} It is {seen.state}.")
-        return await self._replaced(seen, as_it_was(seen.action), by, f"glass broken by {by}", break_glass=kept_words(why))
-
-    async def delegate(self, by: str, asked: DelegationAsked, origin: Origin) -> Delegation:
-        """An approver lets a full member of our workspace use their right for some time, about whatever is put up from now on."""
-        to = f"{origin.team}:{asked.user}"
-        await self._rights.admit(by)
-        await self._rights.admit(to)
-        if not await self._rights.by_own_right(by, origin):
-            raise NotAnApprover("Only an approver by their own right lets somebody else use it.")
-        given = Delegation(by, to, asked.until.isoformat(), asked.why)
-        await self._ledger.delegate(given)
-        return given
-
-    async def undelegate(self, by: str, who: str) -> Delegation:
-        """End what `by` gave. CannotAsk where there is nothing to end."""
-        await self._rights.admit(who)
-        given = next((one for one in await self._ledger.delegations() if one.by == by), None)
-        if given is None:
-            raise CannotAsk("There is no such delegation. `/rackmedic delegate` lists them.")
-        await self._ledger.undelegate(by, who)
-        return given
-
-    async def delegations(self) -> Sequence[Delegation]:
-        """Those that count now."""
-        return await self._ledger.delegations()
-
-    @property
-    def table(self) -> ApproverTable:
-        """What the site says of who approves."""
-        return self._rights.table
-
     async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
         """Take back what has not begun."""
         await self._current(approval, digest)
@@ -248,12 +203,12 @@ class Decisions:
                 return row
         raise CannotAsk("This step is not wanted any more. Say `status` in the thread to see where the fix stands.")
 
-    async def _replaced(self, seen: Record, rung: Rung, by: str, says: str, *, break_glass: str = "") -> Record:
+    async def _replaced(self, seen: Record, rung: Rung, by: str, says: str) -> Record:
         """A new action in the place of one that waits; `by` is one of those who asked for it."""
         asked = ",".join(sorted(requesters_of(seen.action) | {by}))
         ladder = Ladder(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), fault=seen.action.fault)
         ladder = ladder.model_copy(update={"approval": new_approval_id()})
-        found = await self._proposed(seen.action.incident, ladder, requested_by=asked, break_glass=break_glass)
+        found = await self._proposed(seen.action.incident, ladder, requested_by=asked)
         try:
             says = f"{says}: {found.approval}"
             await self._ledger.end(seen.approval, Transition.SUPERSEDE, by, says, replaced_by=found.approval)
@@ -270,13 +225,13 @@ class Decisions:
         except Withheld as why:
             raise CannotAsk(f"{NOT_NOW}: {why}.") from why
 
-    async def _proposed(self, incident: str, ladder: Ladder, *, requested_by: str = "", break_glass: str = "") -> Record:
+    async def _proposed(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:
         try:
             return await self._ledger.record(ladder.approval)
         except NotFound:
             pass
         try:
-            found = await self._tender.put_up(incident, ladder, requested_by=requested_by, ahead=True, break_glass=break_glass)
+            found = await self._tender.put_up(incident, ladder, requested_by=requested_by, ahead=True)
         except Withheld as why:
             raise CannotAsk(f"{NOT_NOW}: {why}.") from why
         await self._wake(found.approval)

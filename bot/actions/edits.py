@@ -35,16 +35,6 @@ def edited(action: Action, args: Mapping[str, str], facts: Sequence[Fact]) -> Ru
     return Rung(remedy=remedy.id, args=keep, devices=_devices(action, changed, own))
 
 
-def as_it_was(action: Action) -> Rung:
-    """The rung of an action, unchanged."""
-    kinds = REMEDIES[action.remedy].args
-    return Rung(
-        remedy=action.remedy,
-        args={name: value for name, value in action.args.items() if kinds.get(name) != "approval"},
-        devices=action.devices,
-    )
-
-
 def _refused(name: str, kind: str, value: str, own: Sequence[Fact], target: str) -> str:
     if kind in FREE or kind == "ticks":  # the start of a process is read again when it is proposed
         return ""

@@ -212,7 +212,7 @@ class Tender:
         if found.answer != "gone":
             raise Withheld("shows", f"the fault is there: {found.says}")
 
-    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False, break_glass: str = "") -> Record:
+    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False) -> Record:
         """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
 
         `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
@@ -220,9 +220,9 @@ class Tender:
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         await self._may_go_back(incident, ladder)
         asked = requested_by or ladder.asked_by
-        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=asked, break_glass=break_glass)
+        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=asked)
         try:
-            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=not break_glass)
+            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
             seen = await self.ledger.record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)

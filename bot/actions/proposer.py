@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.policy.approvals import STALLED, Entitled, Rights, terms
+from bot.policy.approvals import STALLED, Rights, terms
 from bot.policy.approver_sets import CHANNEL
 from graph.ladders.fault import guard_of
 from graph.state import Ladder, Rung
@@ -52,11 +52,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Deciders:
-    """Who decides, by which sets of the policy (none: the channel's own), and why it is these where the glass was broken."""
+    """Who decides, and by which sets of the policy (none: the channel's own)."""
 
-    who: Entitled
+    who: frozenset[str]
     sets: tuple[str, ...] = ()
-    break_glass: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +70,13 @@ class Proposer:
     place: PlaceOf
     clock: Clock
 
-    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "", break_glass: str = "") -> Proposal:
-        """The present rung of a ladder. Withheld where it cannot be proposed now. `break_glass`: other sets decide, and why."""
+    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "") -> Proposal:
+        """The present rung of a ladder. Withheld where it cannot be proposed now."""
         rung = ladder.now
         if rung is None:
             raise Withheld("cannot", "no rung is left")
         wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=guard_of(ladder))
-        approvers = await self._deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk, break_glass)
+        approvers = await self._deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk)
         try:
             if rung.remedy == "run_check":
                 return self._check(wanted, ladder, approval, approvers)
@@ -143,14 +142,13 @@ class Proposer:
 
     def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> Terms:
         size = len(self.inventory.groups.get(group, ()))
-        plain = terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who.everybody)
-        delegated = tuple(sorted(approvers.who.delegated.items()))
-        return replace(plain, sets=approvers.sets, delegated=delegated, break_glass=approvers.break_glass)
+        plain = terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who)
+        return replace(plain, sets=approvers.sets)
 
-    async def _deciders(self, incident: str, hosts: Sequence[str], risk: Risk, break_glass: str) -> Deciders:
-        named = self.rights.table.break_glass if break_glass else self.rights.sets_for(hosts, risk, self.clock.now())
-        who = await self.rights.entitled(incident, named)
-        return Deciders(who, () if named == (CHANNEL,) else named, break_glass)
+    async def _deciders(self, incident: str, hosts: Sequence[str], risk: Risk) -> Deciders:
+        named = self.rights.sets_for(hosts, risk)
+        who = await self.rights.members_of_sets(incident, named)
+        return Deciders(who, () if named == (CHANNEL,) else named)
 
 
 def is_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:

@@ -58,10 +58,6 @@ class TurnGate(Protocol):
         """When to ask again, whoever waits having been told; None where it may begin."""
         ...
 
-    async def looked(self, item: Item, seconds: float) -> None:
-        """A turn took so long."""
-        ...
-
     async def told(self, item: Item, state: Incident) -> None:
         """Its report was posted. May be asked again for the same item."""
         ...
@@ -239,7 +235,7 @@ class Desk:
             )
             return await self._give_up(lease, item, ended)
         try:
-            report = await lease.guard(self._timed(item), lambda: self._stopping)
+            report = await lease.guard(self._turn(item), lambda: self._stopping)
         except (LostLease, Drained, asyncio.CancelledError):
             await self._inbox.count(item.incident, item.id, begun, -1)
             raise
@@ -249,15 +245,6 @@ class Desk:
                 raise
             return await self._raised(lease, item, e)
         return await self._tell(lease, item, report)
-
-    async def _timed(self, item: Item) -> Report:
-        """The turn, and how long it took for whom."""
-        begun = self._clock.now()
-        try:
-            return await self._turn(item)
-        finally:
-            if self._gate is not None:
-                await self._gate.looked(item, max(0.0, (self._clock.now() - begun).total_seconds()))
 
     async def _turn(self, item: Item) -> Report:
         """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox. So is the

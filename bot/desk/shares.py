@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.desk.inbox import Inbox
-from bot.policy.shares import Over, Share, ShareAsked, Shares, over
+from bot.policy.shares import Over, Share, Shares, ShareUsed, over
 from bot.store.share_waits import ShareWaits
 from bot.store.shares import RedisShares
 from graph.incident.lifecycle import answered
@@ -45,21 +45,18 @@ class TenantShares:
             return None
         waiting = await self.inbox.peek(item.incident)
         ours = any(one.kind == A_PERSON or one.data.get(SIDE) != CUSTOMER for one in waiting) or await self.waits.is_let_in(item.incident)
-        asked, share, now = ShareAsked(item.kind == "mention", ours), self.table.of(origin.tenant), self.clock.now()
-        no = await self.used.begin(origin.tenant, item.incident, item.id, lambda used: over(share, used, asked, now))
-        if no is None or not no.waits:
-            await self.waits.begun(origin.tenant, item.incident)
-        else:
-            await self.waits.note(origin.tenant, item.incident, no)
-        if no is None:
-            return None
-        await self.tell(origin, item, no, share)
-        return no.again_at(now) if no.waits else None
+        share, now = self.table.of(origin.tenant), self.clock.now()
 
-    async def looked(self, item: Item, seconds: float) -> None:
-        """A turn of one of theirs took so long, whoever asked for it."""
-        if (origin := await self._origin(item)) is not None:
-            await self.used.looked(origin.tenant, item.id, seconds)
+        def decide(used: ShareUsed) -> Over | None:
+            return None if ours else over(share, used, now, opens=item.kind == "mention")
+
+        no = await self.used.begin(origin.tenant, item.incident, item.id, decide)
+        if no is None:
+            await self.waits.begun(origin.tenant, item.incident)
+            return None
+        await self.waits.note(origin.tenant, item.incident, no)
+        await self.tell(origin, item, no, share)
+        return no.again_at(now)
 
     async def told(self, item: Item, state: Incident) -> None:
         """What is answered takes no place of their incidents until something of theirs begins in it."""

@@ -19,13 +19,12 @@ from graph.state import Origin
 from tools.acting.scheduled import DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
-from tools.ledger.delegations import Delegation
 from tools.ledger.record import Record, Terms, requesters_of
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
 log = structlog.get_logger()
-RULES = 1
+RULES = 2
 """Bump when a rule below changes its meaning: cards shown before are then proposed anew."""
 QUORUM: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
 BY_HAND, RELAXED = 2, 1
@@ -71,15 +70,13 @@ def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: 
 
 
 def may_still_approve(record: Record, voter: str) -> bool:
-    """Among the approvers, nobody who asked for it, and not heard yet; of a delegate and the delegator neither once one was."""
-    right_of = record.terms.right_of
-    heard = {right_of(vote.voter) for vote in record.votes}
-    return voter in record.terms.approvers and not {voter, right_of(voter)} & (requesters_of(record.action) | heard)
+    """Among the approvers, nobody who asked for it, and not heard yet."""
+    return voter in record.terms.approvers - requesters_of(record.action) - {vote.voter for vote in record.votes}
 
 
 def can_still_be_decided(record: Record, now: datetime) -> bool:
     """Whether enough approvers are left who have not spoken, in time: nobody else is worth calling."""
-    left = len({record.terms.right_of(voter) for voter in record.terms.approvers if may_still_approve(record, voter)})
+    left = sum(may_still_approve(record, voter) for voter in record.terms.approvers)
     return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
 
 
@@ -110,28 +107,10 @@ class NoSchedule:
         return frozenset()
 
 
-async def nothing_delegated() -> Sequence[Delegation]:
-    """Nobody stands for anybody."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Entitled:
-    """Who may approve, by their own right and by another's: delegate → delegator."""
-
-    own: frozenset[str] = frozenset()
-    delegated: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def everybody(self) -> frozenset[str]:
-        """All of them, as `TEAM:USER`."""
-        return self.own | frozenset(self.delegated)
-
-
 @dataclass(frozen=True, slots=True)
 class Rights:
     """Who may approve what an incident proposes: the user group of its channel and the people named in the settings, or the sets of the site's
-    policy, and whom one of those lets use their right."""
+    policy."""
 
     directory: Directory
     inventory: Inventory
@@ -139,32 +118,27 @@ class Rights:
     origin_of: Callable[[str], Awaitable[Origin | None]]
     table: ApproverTable = field(default_factory=ApproverTable)
     schedule: OnCall = field(default_factory=NoSchedule)
-    delegations: Callable[[], Awaitable[Sequence[Delegation]]] = nothing_delegated
 
     def policy(self) -> str:
         """The hash of the policy as it is now."""
         return policy_hash(self.inventory.channels, self.fallback, self.table)
 
-    def sets_for(self, hosts: Iterable[str], risk: Risk, now: datetime) -> tuple[str, ...]:
+    def sets_for(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """The sets that decide about an action on these hosts."""
         known = self.inventory.hosts
-        return self.table.sets_for([known[host].group if host in known else "" for host in hosts], risk, now)
+        return self.table.sets_for([known[host].group if host in known else "" for host in hosts], risk)
 
     async def of(self, record: Record) -> frozenset[str]:
         """Who may approve this action as of now: whoever is still found by the sets that its request names. A decision hangs on it."""
-        return (await self.entitled(record.action.incident, record.terms.sets or (CHANNEL,), fresh=True)).everybody
+        return await self.members_of_sets(record.action.incident, record.terms.sets or (CHANNEL,), fresh=True)
 
-    async def entitled(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> Entitled:
-        """By these sets. An unknown incident is nobody. Raises a Refusal where it cannot be told who is in one of them; where nobody could look
-        who is on call, that source is nobody."""
+    async def members_of_sets(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> frozenset[str]:
+        """Who is in these sets. An unknown incident is nobody. Raises a Refusal where it cannot be told who is in one of them; where nobody could
+        look who is on call, that source is nobody."""
         origin = await self.origin_of(incident)
         if origin is None or not origin.team:
-            return Entitled()
-        found = [await self._members(name, incident, origin.team, fresh) for name in sets]
-        own = frozenset[str]().union(*found)
-        given = [one for one in await self.delegations() if one.by in own and one.to not in own]
-        delegates = {one.to: one.by for one in sorted(given, key=lambda one: one.until) if await self._human(one.to, origin.team, fresh)}
-        return Entitled(own, delegates)
+            return frozenset()
+        return frozenset[str]().union(*[await self._members(name, incident, origin.team, fresh) for name in sets])
 
     async def _members(self, name: str, incident: str, team: str, fresh: bool) -> frozenset[str]:
         if name == CHANNEL:
@@ -211,12 +185,6 @@ class Rights:
         """The channel's own, as `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
         origin = await self.origin_of(incident)
         return await self._of_channel(origin, fresh) if origin and origin.team else frozenset()
-
-    async def by_own_right(self, who: str, origin: Origin) -> bool:
-        """Whether somebody is an approver in a place, or in a set of the policy, by nobody's leave. A decision hangs on it."""
-        found = [await self._of_channel(origin, fresh=True)]
-        found += [await self._in_set(row, origin.team, fresh=True) for row in self.table.sets.values()]
-        return who in frozenset[str]().union(*found)
 
     async def _of_channel(self, origin: Origin, fresh: bool) -> frozenset[str]:
         group = self.group_of(origin)

@@ -1,16 +1,14 @@
-"""Which sets of approvers decide about which hosts and risks, and at which hours; who breaks the glass to. Tables and pure functions.
+"""Which sets of approvers decide about which hosts and risks. Tables and pure functions.
 
 A rule stands in the place of the channel's own approvers for what it fits, the first that fits; a set in which nobody is to be found is
 nobody, and never falls back on anybody else.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, time
 from pathlib import Path
-from typing import Annotated, Final, Literal
-from zoneinfo import ZoneInfo, available_timezones
+from typing import Annotated, ClassVar, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from bot.policy.roles import NamedPeople
 from kb.shapes import StrictModel
@@ -20,31 +18,8 @@ CHANNEL: Final = "channel"
 """The set of whoever approves without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS."""
 NOBODY: Final = "nobody"
 """Where the hosts of one action are of groups whose rules have no set in common."""
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
-
-def _zone(name: str) -> str:
-    if name not in available_timezones():
-        raise ValueError(f"{name!r} is no time zone, as Europe/Berlin is one")
-    return name
-
-
-class OfficeHours(StrictModel):
-    """When somebody is there; everything else is out of hours."""
-
-    days: tuple[Day, ...] = DAYS[:5]
-    begin: time = time(8)
-    end: time = time(18)
-    zone: Annotated[str, AfterValidator(_zone)] = "UTC"
-
-    def at(self, now: datetime) -> bool:
-        """Whether it is one of these hours; each hour goes by the day that it falls on."""
-        there = now.astimezone(ZoneInfo(self.zone))
-        if DAYS[there.weekday()] not in self.days:
-            return False
-        clock = there.time().replace(tzinfo=None)
-        return self.begin <= clock < self.end if self.begin < self.end else clock >= self.begin or clock < self.end
+USE_A_USER_GROUP: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
+HOURS_REMOVED: Final = f"rules apply at all hours; {USE_A_USER_GROUP}, or name an on_call source in a set"
 
 
 class OnCallSource(StrictModel):
@@ -70,36 +45,36 @@ class ApproverSet(NamedPeople):
 
 
 class SetRule(StrictModel):
-    """Which sets decide: about hosts of these groups (none: of all), with these risks (none: with all), at these hours."""
+    """Which sets decide: about hosts of these groups (none: of all), with these risks (none: with all)."""
+
+    removed_fields: ClassVar[Mapping[str, str]] = {"when": HOURS_REMOVED}
 
     groups: tuple[str, ...] = ()
     risks: tuple[Risk, ...] = ()
-    when: Literal["always", "office_hours", "out_of_hours"] = "always"
     sets: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class ApproverTable(StrictModel):
-    """What a site says of who approves. Without it every channel has its own approvers, about everything and at all hours."""
+    """What a site says of who approves. Without it every channel has its own approvers, about everything."""
+
+    removed_fields: ClassVar[Mapping[str, str]] = {
+        "hours": HOURS_REMOVED,
+        "break_glass": f"name everybody who may approve; {USE_A_USER_GROUP}",
+        "delegation_hours": f"an approver cannot lend the right to approve; {USE_A_USER_GROUP}",
+    }
 
     sets: Mapping[str, ApproverSet] = Field(default_factory=dict)
     rules: tuple[SetRule, ...] = ()
-    hours: OfficeHours = OfficeHours()
     on_call: Mapping[str, OnCallSource] = Field(default_factory=dict)
-    break_glass: tuple[str, ...] = ()
-    """The sets that decide where somebody broke the glass; none: it cannot be broken."""
-    delegation_hours: Annotated[float, Field(gt=0, le=24 * 31)] = 72.0
-    """For how long an approver may let somebody else use their right, at most."""
 
-    def sets_for(self, groups: Iterable[str], risk: Risk, now: datetime) -> tuple[str, ...]:
+    def sets_for(self, groups: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """The sets that decide about hosts of all these groups: of several groups only those that decide about each."""
-        rows = [self._first(group, risk, now) for group in dict.fromkeys(groups)] or [(CHANNEL,)]
+        rows = [self._first(group, risk) for group in dict.fromkeys(groups)] or [(CHANNEL,)]
         return tuple(name for name in rows[0] if all(name in row for row in rows[1:])) or (NOBODY,)
 
-    def _first(self, group: str, risk: Risk, now: datetime) -> tuple[str, ...]:
-        hours = "office_hours" if self.hours.at(now) else "out_of_hours"
+    def _first(self, group: str, risk: Risk) -> tuple[str, ...]:
         for rule in self.rules:
-            fits = (not rule.groups or group in rule.groups) and (not rule.risks or risk in rule.risks)
-            if fits and rule.when in ("always", hours):
+            if (not rule.groups or group in rule.groups) and (not rule.risks or risk in rule.risks):
                 return rule.sets
         return (CHANNEL,)
 
@@ -112,7 +87,6 @@ class ApproverTable(StrictModel):
             found += [
                 (("rules", at, "groups"), f"the inventory has no group {g!r}") for g in rule.groups if hosts is not None and g not in hosts
             ]
-        found += [(("break_glass",), f"there is no set {name!r}") for name in self.break_glass if name not in known - {CHANNEL}]
         for name, row in self.sets.items():
             found += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL, NOBODY) else []
             found += [

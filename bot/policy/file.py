@@ -65,13 +65,10 @@ def _approvers(table: ApproverTable) -> tuple[str, ...]:
     ]
     sources = [f"on call by {name}: {_source(source)}" for name, source in table.on_call.items()]
     rules = [
-        f"{', '.join(rule.risks) or 'everything'} on {', '.join(rule.groups) or 'all hosts'}"
-        f"{'' if rule.when == 'always' else ' ' + rule.when.replace('_', ' ')}: {' and '.join(rule.sets)} decide"
+        f"{', '.join(rule.risks) or 'everything'} on {', '.join(rule.groups) or 'all hosts'}: {' and '.join(rule.sets)} decide"
         for rule in table.rules
     ]
-    hours = f"office hours: {' '.join(table.hours.days)} {table.hours.begin:%H:%M}–{table.hours.end:%H:%M} {table.hours.zone}"
-    glass = f"the glass is broken to {' and '.join(table.break_glass)}" if table.break_glass else "the glass cannot be broken"
-    return (*sets, *sources, *rules, hours, glass, f"an approver may delegate for at most {table.delegation_hours:g} hours")
+    return (*sets, *sources, *rules)
 
 
 def _source(source: OnCallSource) -> str:
@@ -89,7 +86,5 @@ def _people(named: NamedPeople) -> str:
 
 
 def _share(name: str, share: Share) -> str:
-    looks = f"{share.look_seconds_per_hour / 60:g} minutes of looking an hour"
-    model = f"${share.model_usd_per_day:.2f} of a model a day"
     turns = "" if share.turns == 1 else f", {share.turns} turns to one of others"
-    return f"{name}: {share.incidents} incidents at once, {share.mentions_per_hour} mentions an hour, {looks}, {model}{turns}"
+    return f"{name}: {share.incidents} incidents at once, {share.mentions_per_hour} mentions an hour{turns}"

@@ -31,7 +31,7 @@ MEANS: Final[Mapping[PersonRole, str]] = {
     PersonRole.CUSTOMER: "whoever speaks in a customer's channel, of whichever workspace; also one of your own people, while they speak there",
     PersonRole.OPERATOR: "a full member of your workspace in an operators' channel",
     PersonRole.APPROVER: "whom the channel's user group, `RACKMEDIC_APPROVERS` or a set of the policy names",
-    PersonRole.ADMIN: "whom the policy names: they may also let repairs go on after a stop, and end others' delegations",
+    PersonRole.ADMIN: "whom the policy names: they may also let repairs go on after a stop",
     PersonRole.KNOWLEDGE_EDITOR: "whom the policy names: they decide about lessons, as approvers and admins do; `only` may keep that to them",
 }
 
@@ -112,8 +112,6 @@ _REST: Final[Mapping[str, Act]] = {
     "command.status":               Act(INSIDE,   "what is open, and the brakes"),
     "command.stop":                 Act(INSIDE,   "stop all repairs", fixed=True),
     "command.resume":               Act(BRAKES,   "let repairs go on, or reset a group's breaker"),
-    "command.delegate":             Act(BRAKES,   "let somebody use one's own right to approve for some time, or end that; others' only an admin", fixed=True),
-    "command.break_glass":          Act(INSIDE,   "have other approvers decide about an action, for a reason"),
     "shortcut.diagnose_this":            Act(INSIDE,   "begin a diagnosis of a message"),
 }
 # fmt: on

@@ -110,10 +110,10 @@ def decided(of: IncidentMaterial) -> list[PagePart]:
 
 def _words_of(of: IncidentMaterial, row: Record) -> Iterator[tuple[datetime, str, str, str]]:
     for requester in sorted(requesters_of(row.action)):
-        yield row.proposed_at.replace(microsecond=0), of.name(requester), "asked for it", row.terms.break_glass
+        yield row.proposed_at.replace(microsecond=0), of.name(requester), "asked for it", ""
     for vote in row.votes:
         at = datetime.fromisoformat(vote.at).replace(microsecond=0)
-        yield at, of.voice(row, vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
+        yield at, of.name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
     if own_words(row) and not any(vote.verdict == "deny" for vote in row.votes):
         ended = next((one.at for one in reversed(of.history.events) if one.approval == row.approval), row.decide_by)
         yield ended.replace(microsecond=0), of.name(row.ended_by), words.WORDS[row.state], row.says

@@ -214,9 +214,9 @@ def _exit(row: Record) -> str:
 
 
 def _deciders(of: IncidentMaterial, row: Record) -> str:
-    """Who approved or rejected it, whoever stood for whom, and why; what nobody did is told by its state."""
-    approved = [f"{of.voice(row, vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
-    against = [f"rejected by {of.voice(row, vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
+    """Who approved or rejected it, and why; what nobody did is told by its state."""
+    approved = [f"{of.name(vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+    against = [f"rejected by {of.name(vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
     ended = [f"{words.WORDS[row.state]} by {of.name(row.ended_by)}{_why(row.says)}"] if own_words(row) and not against else []
     return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
 

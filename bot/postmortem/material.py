@@ -36,11 +36,6 @@ class IncidentMaterial:
         user = who.rpartition(":")[2]
         return self.names.get(user) or user
 
-    def voice(self, row: Record, voter: str) -> str:
-        """Who it was, and for whom where a delegate stood."""
-        right = row.terms.right_of(voter)
-        return self.name(voter) if right == voter else f"{self.name(voter)} for {self.name(right)}"
-
 
 def own_words(row: Record) -> bool:
     """Whether a person ended it, and `says` is theirs."""
@@ -60,5 +55,4 @@ def _users(rows: IncidentRows, records: tuple[Record, ...]) -> Iterator[str]:
     for row in records:
         yield from (vote.voter for vote in row.votes)
         yield from requesters_of(row.action)
-        yield from (right for _, right in row.terms.delegated)
         yield row.ended_by if ":" in row.ended_by else ""

@@ -114,7 +114,7 @@ async def _built(needs: ActingNeeds, works: bool) -> Acting:
     ledger = await open_ledger(needs.settings, store, ports.inventory, ports.clock)
     table = needs.approvers
     schedule = Schedules(table.on_call, needs.people, ports.clock)
-    rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin, table, schedule, ledger.delegations)
+    rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin, table, schedule)
     cards = needs.show(ledger, rights, warning)
     outside = _outside(needs, ledger, rights, cards)
     leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds, url=store.url)

@@ -17,13 +17,11 @@ from bot.run.garbage import after_start
 from bot.run.health import Health, health_server
 from bot.run.logs import set_up_logs
 from bot.run.patience import over_store
-from bot.run.site import site_policy
 from bot.run.workers import on_signals, tied, workers
-from bot.run.world import WallClock, World, open_world
+from bot.run.world import World, open_world
 from bot.settings import PREFIX, Settings
 from bot.store.gpu_holds import RedisHolds
 from bot.store.model_costs import RedisBook
-from bot.store.shares import TenantBook
 from bot.store.store import Store
 
 log = structlog.get_logger()
@@ -105,8 +103,4 @@ def _model(world: World) -> str:
 
 
 def _world(settings: Settings, store: Store, role: Role) -> contextlib.AbstractAsyncContextManager[World]:
-    holds, book = RedisHolds(store.redis), RedisBook(store.redis)
-    if settings.customers:
-        shares = site_policy(settings).shares
-        book = TenantBook(store.redis, WallClock(), lambda tenant: shares.of(tenant).model_usd_per_day)
-    return open_world(settings, lasting=True, front=role == "front", book=book, holds=holds)
+    return open_world(settings, lasting=True, front=role == "front", book=RedisBook(store.redis), holds=RedisHolds(store.redis))

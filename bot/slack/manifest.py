@@ -58,7 +58,7 @@ def manifest(url: str = "") -> dict[str, Any]:
                 {
                     "command": COMMAND,
                     "description": "What is open, what I understand, and the switch that stops every repair",
-                    "usage_hint": "status | help | stop [why] | resume | delegate | break-glass",
+                    "usage_hint": "status | help | stop [why] | resume",
                     "should_escape": True,
                     **to,
                 }

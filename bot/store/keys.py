@@ -160,8 +160,6 @@ TABLE = (
     KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),
     KeyForm("rm:share:*:incidents",          "set: a customer's incidents that were begun and have not ended", "30 days after the last of them began"),
     KeyForm("rm:share:*:mentions",           "zset: what a customer asked for that was begun, by when", "an hour after the last"),
-    KeyForm("rm:share:*:looks",              "zset: `SECONDS ITEM` of looks for a customer, by when they ended", "an hour after the last"),
-    KeyForm("rm:share:*:usd:*",              "what a model cost for a customer on a day", "after two days"),
     KeyForm("rm:waits",                      "zset: `INCIDENT TENANT` of what waits for a customer's share, by since when", "when its turn begins"),
     KeyForm("rm:waits:why",                  "hash: over which limit each customer was last, and until when"),
     KeyForm("rm:waits:let-in",               "set: incidents that wait and that one of our people let in", "when its turn begins"),

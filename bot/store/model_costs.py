@@ -30,9 +30,5 @@ class RedisBook:
             calls, tokens_in, tokens_out, usd = await pipe.execute()
         return Spent(int(calls), int(tokens_in), int(tokens_out), float(usd))
 
-    async def refuses(self, incident: str, next_usd: float) -> str:
-        """An incident has its own budget and no other."""
-        return ""
-
     def _key(self, incident: str) -> str:
         return self._names.of(incident, "spent")

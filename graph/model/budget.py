@@ -16,10 +16,6 @@ class SpendBook(Protocol):
         """Add atomically; answers the new sum."""
         ...
 
-    async def refuses(self, incident: str, next_usd: float) -> str:
-        """Why whoever pays for this incident pays for no further call now; empty where they do."""
-        ...
-
 
 @runtime_checkable
 class Remembering(Protocol):
@@ -40,9 +36,6 @@ class MemoryBook:
     async def add(self, incident: str, spent: Spent) -> Spent:
         self._rows[incident] = plus(self._rows.get(incident, Spent()), spent)
         return self._rows[incident]
-
-    async def refuses(self, incident: str, next_usd: float) -> str:
-        return ""
 
 
 @dataclass(frozen=True, slots=True)

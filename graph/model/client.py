@@ -299,7 +299,7 @@ class Model:
         if incident not in self._spent:
             await self.load(incident)
         price = self._price.of(tokens, MOST_OUT)
-        return self._budget.refuses(self._spent[incident], price, tokens) or await self._book.refuses(incident, price)
+        return self._budget.refuses(self._spent[incident], price, tokens)
 
     async def _pay(self, incident: str, spent: Spent) -> None:
         self._spent[incident] = await self._book.add(incident, spent)

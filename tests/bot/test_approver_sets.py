@@ -1,8 +1,8 @@
-"""The tables of approver sets, who is on call and what a delegation is typed as: decided by values alone."""
+"""The tables of approver sets and who is on call: decided by values alone."""
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,55 +12,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.approvals import policy_hash
-from bot.policy.approver_sets import CHANNEL, NOBODY, ApproverSet, ApproverTable, OfficeHours, OnCallSource, SetRule
-from bot.policy.delegating import NotSoDelegated, asked_in
+from bot.policy.approver_sets import CHANNEL, NOBODY, ApproverSet, ApproverTable, OnCallSource, SetRule
 from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.refusal import Refusal
 from bot.run.on_call import MOST_BYTES, REMEMBER, NotTold, Schedules, fetched, on_call_in
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
 
-NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
-"""A Wednesday."""
 TABLE = ApproverTable(
-    sets={name: ApproverSet(users=("U1",)) for name in ("net", "leads", "night")},
+    sets={name: ApproverSet(users=("U1",)) for name in ("net", "leads")},
     rules=(
         SetRule(groups=("h100",), risks=("destructive",), sets=("leads",)),
         SetRule(groups=("net",), sets=("net", "leads")),
-        SetRule(when="out_of_hours", sets=("night",)),
     ),
-    hours=OfficeHours(zone="Europe/Berlin"),
 )
 
 
 @pytest.mark.parametrize(
-    ("groups", "risk", "now", "expected"),
+    ("groups", "risk", "expected"),
     [
-        (["h100"], "destructive", NOON, ("leads",)),
-        (["h100"], "disruptive", NOON, (CHANNEL,)),
-        (["h100"], "disruptive", NOON.replace(hour=17), ("night",)),
-        (["h100"], "disruptive", NOON.replace(hour=15, minute=59), (CHANNEL,)),
-        (["h100"], "disruptive", NOON + timedelta(days=3), ("night",)),
-        (["net"], "intrusive", NOON, ("net", "leads")),
-        (["net", "h100"], "destructive", NOON, ("leads",)),
-        (["net", "h100"], "disruptive", NOON, (NOBODY,)),
-        ([], "disruptive", NOON, (CHANNEL,)),
+        (["h100"], "destructive", ("leads",)),
+        (["h100"], "disruptive", (CHANNEL,)),
+        (["net"], "intrusive", ("net", "leads")),
+        (["net", "h100"], "destructive", ("leads",)),
+        (["net", "h100"], "disruptive", (NOBODY,)),
+        ([], "disruptive", (CHANNEL,)),
     ],
 )
-def test_the_first_rule_that_fits_says_which_sets_decide(groups: list[str], risk: Any, now: datetime, expected: tuple[str, ...]) -> None:
-    assert TABLE.sets_for(groups, risk, now) == expected
+def test_the_first_rule_that_fits_says_which_sets_decide(groups: list[str], risk: Any, expected: tuple[str, ...]) -> None:
+    assert TABLE.sets_for(groups, risk) == expected
 
 
 @given(st.lists(st.sampled_from(["h100", "net", "other"]), max_size=4), st.sampled_from(["intrusive", "disruptive", "destructive"]))
 def test_of_several_groups_nobody_decides_who_does_not_about_each(groups: list[str], risk: Any) -> None:
-    together = TABLE.sets_for(groups, risk, NOON)
+    together = TABLE.sets_for(groups, risk)
     assert together
-    assert all(together == (NOBODY,) or set(together) <= set(TABLE.sets_for([group], risk, NOON)) for group in groups)
-
-
-def test_hours_over_midnight() -> None:
-    hours = OfficeHours.model_validate({"begin": "22:00", "end": "06:00"})
-    assert [hours.at(NOON.replace(hour=hour)) for hour in (21, 22, 23, 0, 5, 6)] == [False, True, True, True, True, False]
+    assert all(together == (NOBODY,) or set(together) <= set(TABLE.sets_for([group], risk)) for group in groups)
 
 
 def test_a_file_without_a_table_is_the_policy_of_before_there_were_any() -> None:
@@ -81,12 +68,13 @@ SITE = inventory(groups={"h100": {"hosts": "gpu-[017-018]"}}, channels=[{"channe
         ("rules: [{sets: [leads]}]", "there is no set 'leads'"),
         ("rules: [{groups: [h200], sets: [channel]}]", "has no group 'h200'"),
         ("rules: [{sets: []}]", "sets must be a list that is not empty"),
-        ("break_glass: [channel]", "there is no set 'channel'"),
+        ("break_glass: [leads]", r"approvers: break_glass was removed: .*Slack user group"),
         ("on_call: {pager: {}}", "name one of"),
         ("on_call: {pager: {webhook: 'http://x'}}", "https"),
         ("on_call: {pager: {webhook: 'https://x', file: /x}}", "name one of"),
-        ("hours: {zone: Europe/Atlantis}", "is no time zone"),
-        ("delegation_hours: 10000", "delegation_hours"),
+        ("hours: {zone: UTC}", r"approvers: hours was removed: .*Slack user group"),
+        ("rules: [{when: out_of_hours, sets: [channel]}]", r"approvers.rules.0: when was removed: .*on_call source"),
+        ("delegation_hours: 72", r"approvers: delegation_hours was removed: .*Slack user group"),
     ],
 )
 def test_a_table_that_names_what_is_not_there_is_refused_with_its_line(tmp_path: Path, text: str, says: str) -> None:
@@ -100,16 +88,13 @@ def test_the_table_is_said_in_words(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(
         "approvers:\n  sets: {leads: {users: [U1], on_call: [pager]}}\n  on_call: {pager: {webhook: 'https://x/?token=secret'}}\n"
-        "  rules: [{groups: [h100], risks: [destructive], sets: [leads]}]\n  break_glass: [leads]\n"
+        "  rules: [{groups: [h100], risks: [destructive], sets: [leads]}]\n"
     )
     said = in_words(load_policy(file, SITE))[1:]
     assert said == (
         "set leads: U1, on call by pager",
         "on call by pager: a webhook",
         "destructive on h100: leads decide",
-        "office hours: mon tue wed thu fri 08:00–18:00 UTC",
-        "the glass is broken to leads",
-        "an approver may delegate for at most 72 hours",
     )
 
 
@@ -225,33 +210,3 @@ async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:
         await runner.cleanup()
     with pytest.raises(NotTold, match="cannot be reached"):
         await asyncio.wait_for(fetched(url), 60)
-
-
-# -- what is typed ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "until", "why"),
-    [
-        ("<@U1|anton> for 8h", NOON + timedelta(hours=8), ""),
-        ("<@U1> for 2 days  on  leave", NOON + timedelta(days=2), "on leave"),
-        ("<@U1> until 18:00", NOON.replace(hour=16), ""),
-        ("<@U1> until 9:30 because", NOON.replace(hour=7, minute=30) + timedelta(days=1), "because"),
-        ("<@U1> until 2026-05-21 18:00", NOON.replace(day=21, hour=16), ""),
-    ],
-)
-def test_a_delegation_is_typed(text: str, until: datetime, why: str) -> None:
-    asked = asked_in(text, NOON, zone="Europe/Berlin", most=timedelta(hours=72))
-    assert (asked.user, asked.until, asked.why) == ("U1", until, why)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "@anton for 8h", "<@U1>", "<@U1> for ever", "<@U1> for 0h", "<@U1> for 73h", "<@U1> until 25:00", "<!here> for 8h"),
-        *("<@U1> until 2026-05-19 18:00", "<@U1> until 2026-05-29 18:00", "<@U1> until 2026-02-31 18:00", "<@U1> <@U2> for 8h"),
-    ],
-)
-def test_what_is_no_delegation_is_refused_in_words(text: str) -> None:
-    with pytest.raises(NotSoDelegated):
-        asked_in(text, NOON, zone="UTC", most=timedelta(hours=72))

@@ -41,6 +41,14 @@ def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
         load_policy(written(tmp_path, "shares:\n  every: {incidents: 0}\n"))
 
 
+@pytest.mark.parametrize("field", ["look_seconds_per_hour", "model_usd_per_day"])
+@pytest.mark.parametrize("where", ["every: {{{0}: 7}}", "tenants: {{acme: {{{0}: 7}}}}"])
+def test_a_removed_limit_is_refused_by_name_and_says_what_to_do(tmp_path: Path, where: str, field: str) -> None:
+    file = written(tmp_path, f"shares:\n  {where.format(field)}\n")
+    with pytest.raises(BadPolicy, match=rf"policy\.yaml:2: .*{field} was removed: bound .*incidents"):
+        load_policy(file, SITE)
+
+
 def test_the_bot_does_not_start_with_a_file_that_it_cannot_use(tmp_path: Path) -> None:
     file = written(tmp_path, "share: {}\n")
     with pytest.raises(Refusal, match="RACKMEDIC_POLICY"):
@@ -52,9 +60,7 @@ async def test_doctor_says_it_in_words_and_what_is_wrong(tmp_path: Path) -> None
     file = written(tmp_path, "shares:\n  tenants:\n    acme: {turns: 2}\n")
     settings = load(None, {"RACKMEDIC_POLICY": str(file)})
     assert [row.state for row in await policy_findings(settings, SITE)] == ["ok", "ok", "off"]
-    assert in_words(load_policy(file))[1] == (
-        "acme: 10 incidents at once, 60 mentions an hour, 60 minutes of looking an hour, $2.00 of a model a day, 2 turns to one of others"
-    )
+    assert in_words(load_policy(file))[1] == ("acme: 10 incidents at once, 60 mentions an hour, 2 turns to one of others")
     file.write_text("shares: 7\n")
     assert [row.state for row in await policy_findings(settings, SITE)] == ["fail"]
 

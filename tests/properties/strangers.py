@@ -5,7 +5,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -79,7 +79,6 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
     "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
-    "bot.policy.delegating.asked_in": {"zone": "Europe/Berlin", "most": timedelta(hours=12)},
     "bot.cards.customers.inside.root": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
     "bot.cards.customers.inside.quoted": {"tenant": "acme", "files": ()},
     "bot.cards.customers.inside.quoted_words": {"files": ()},

@@ -401,7 +401,7 @@ class Office:
         self._clicks = itertools.count()
 
     def _wire(self, policy: str, catalogue: str, fallback: tuple[str, ...]) -> None:
-        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin, self.table, NoSchedule(), self.ledger.delegations)
+        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin, self.table, NoSchedule())
         self.acting = ActionPorts(
             reading=self.ports,
             ledger=self.ledger,

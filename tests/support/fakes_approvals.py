@@ -17,7 +17,7 @@ from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
-from graph.state import Incident, Rung
+from graph.state import Incident
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
@@ -52,14 +52,6 @@ class SmallDriver(Decisions):
 
     def __post_init__(self) -> None:
         self._ledger, self._rights = self.ledger, self.rights
-
-    async def _replaced(self, seen: Record, rung: Rung, by: str, says: str, *, break_glass: str = "") -> Record:
-        """What the glass is broken for, put up as it was."""
-        sets = self.rights.table.break_glass
-        who = (await self.rights.entitled(seen.action.incident, sets)).everybody
-        await self.ledger.end(seen.approval, Transition.SUPERSEDE, by, says)
-        made = replace(seen.action, approval=new_approval_id(), requested_by=by)
-        return await self.propose(made, replace(seen.terms, approvers=who, sets=sets, break_glass=break_glass))
 
     async def _entitled(self, record: Record, voter: str) -> None:
         await self.rights.admit(voter)
@@ -197,8 +189,7 @@ async def ward(
 
     def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
         ledger = Ledger(redis, KEY, clock)
-        named, stand = table or ApproverTable(), ledger.delegations
-        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin, named, NoSchedule(), stand)
+        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin, table or ApproverTable(), NoSchedule())
         sources = Sources(
             ledger.record,
             ledger.of_incident,

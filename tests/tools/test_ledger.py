@@ -11,7 +11,6 @@ import json
 import pickle
 from collections.abc import AsyncIterator
 from contextlib import nullcontext, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
 from tests.support.clock import SetClock
-from tests.support.fakes_ledger import BOOT, OTHER_BOOT, PEOPLE, Desk, expire_due
+from tests.support.fakes_ledger import BOOT, KEY, OTHER_BOOT, PEOPLE, Desk, expire_due
 from tools.ledger.record import Terms
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -57,82 +56,32 @@ async def test_what_one_person_approves_runs_once_and_is_written_down(desk: Desk
     assert [json.loads(line)["event"] for line in await desk.audit()] == ["propose", "vote_approve", "claim", "finish_done"]
 
 
-async def test_a_delegation_counts_until_its_end_and_only_as_it_was_given(desk: Desk) -> None:
-    given = desk.product.module("ledger.delegations").Delegation
-    until = (desk.clock.now() + timedelta(hours=1)).isoformat()
-    await desk.ledger.delegate(given("T1:ANN", "T1:EVE", until, "on a train"))
-    assert [(one.by, one.to) for one in await desk.ledger.delegations()] == [("T1:ANN", "T1:EVE")]
-    row = (await desk.redis.hget(desk.key("delegations"), "T1:ANN")).decode()
-    for forged in (row.replace("T1:EVE", "T1:MAL"), f"0000 {row.partition(' ')[2]}", "nonsense"):
-        await desk.redis.hset(desk.key("delegations"), "T1:ANN", forged)
-        assert await desk.ledger.delegations() == ()
-    await desk.redis.hset(desk.key("delegations"), mapping={"T1:ANN": row, "T1:BOB": row})
-    assert [one.by for one in await desk.ledger.delegations()] == ["T1:ANN"]
-    desk.clock.go(hours=2)
-    assert await desk.ledger.delegations() == ()
+async def test_the_audit_log_says_by_which_sets(desk: Desk) -> None:
+    card = await desk.ask(sets=("leads",))
+    assert card.terms.sets == ("leads",)
+    [proposed] = [json.loads(line) for line in await desk.audit()]
+    assert proposed["sets"] == ["leads"]
 
 
-async def test_a_delegation_ends_with_the_key_that_it_was_signed_with(desk: Desk) -> None:
-    seals, kept = desk.product.module("ledger.seal"), desk.product.module("ledger.delegations")
-    before, now = b"a key of before the change", b"a key of after the change"
-    until = (desk.clock.now() + timedelta(hours=1)).isoformat()
-    text = kept.Delegation("T1:ANN", "T1:EVE", until).canonical()
-
-    def counts(signed: Any, read: Any) -> bool:
-        return bool(kept.read_delegations({"T1:ANN": f"{signed.of('delegation', text)} {text}"}, read, desk.clock.now()))
-
-    assert counts(seals.Seal(before), seals.Seal(before))
-    assert not counts(seals.Seal(before), seals.Seal(now, (before,)))
-    assert counts(seals.Seal(now, (before,)), seals.Seal(now, (before,)))
-
-
-async def test_a_delegation_that_is_given_and_ended_is_written_down(desk: Desk) -> None:
-    given = desk.product.module("ledger.delegations").Delegation
-    until = (desk.clock.now() + timedelta(hours=1)).isoformat()
-    await desk.ledger.delegate(given("T1:ANN", "T1:EVE", until, "on a train"))
-    await desk.ledger.undelegate("T1:ANN", "T1:BOB")
-    assert await desk.ledger.delegations() == ()
-    lines = [json.loads(line) for line in await desk.audit()]
-    assert [(line["event"], line["by"]) for line in lines] == [("delegate", "T1:ANN"), ("delegation_ended", "T1:BOB")]
-    assert (lines[0]["to"], lines[0]["until"], lines[0]["why"], lines[1]["of"]) == ("T1:EVE", until, "on a train", "T1:ANN")
-    assert (await desk.ledger.verify()).good
-
-
-async def test_nobody_delegates_to_themselves_to_another_workspace_or_for_ever(desk: Desk) -> None:
-    given = desk.product.module("ledger.delegations").Delegation
-    soon, late = ((desk.clock.now() + timedelta(days=days)).isoformat() for days in (1, 40))
-    wrong = [("T1:ANN", "T1:ANN", soon), ("T1:ANN", "T2:EVE", soon), ("T1:ANN", "T1:EVE", late), ("ANN", "T1:EVE", soon)]
-    for by, to, until in [*wrong, ("T1:ANN", "T1:EVE", desk.clock.now().isoformat())]:
-        with pytest.raises(desk.refusals.BadTerms):
-            await desk.ledger.delegate(given(by, to, until))
-    assert await desk.audit() == []
-
-
-async def test_the_audit_log_says_by_which_sets_and_why_the_glass_was_broken(desk: Desk) -> None:
-    pairs = (("T1:EVE", "T1:ANN"),)
-    asked = {"sets": ("leads",), "delegated": pairs, "break_glass": "nobody answers", "approvers": PEOPLE | {"T1:EVE"}}
-    card = await desk.ask(desk.action(requested_by="T1:ZOE"), **asked)
-    assert (card.terms.sets, card.terms.delegated, card.terms.break_glass) == (("leads",), pairs, "nobody answers")
-    await desk.click(card, "EVE")
-    proposed, voted = [json.loads(line) for line in await desk.audit()]
-    assert (proposed["sets"], proposed["delegated"], proposed["break_glass"]) == (["leads"], [["T1:EVE", "T1:ANN"]], "nobody answers")
-    assert (voted["by"], voted["stands_for"]) == ("T1:EVE", "T1:ANN")
-
-
-@pytest.mark.parametrize(
-    "delegated", [(("T1:EVE", "T1:EVE"),), (("T1:EVE", "T1:ANN"), ("T1:ANN", "T1:BOB")), (("T1:MAL", "T1:ANN"),), (("T1:EVE", "ANN"),)]
-)
-async def test_a_request_in_which_nobody_can_stand_so_is_refused(desk: Desk, delegated: tuple[tuple[str, str], ...]) -> None:
-    with pytest.raises(desk.refusals.BadTerms):
-        await desk.ask(approvers=PEOPLE | {"T1:EVE"}, delegated=delegated)
-
-
-def test_terms_without_sets_are_signed_as_they_were_before_there_were_any() -> None:
+def test_terms_without_sets_do_not_name_any() -> None:
     plain = Terms(PEOPLE, 1)
-    assert not {"sets", "delegated", "break_glass", "turn"} & set(json.loads(plain.canonical()))
-    more = Terms(PEOPLE, 1, sets=("a",), delegated=(("T1:EVE", "T1:ANN"),), break_glass="why")
+    assert not {"sets", "turn"} & set(json.loads(plain.canonical()))
+    more = Terms(PEOPLE, 1, sets=("a",))
     assert Terms.from_canonical(more.canonical()) == more
     assert Terms.from_canonical(plain.canonical()) == plain
+
+
+@pytest.mark.parametrize("removed", [{"delegated": [["T1:EVE", "T1:ANN"]]}, {"break_glass": "nobody answers"}])
+async def test_a_signed_request_with_a_removed_field_is_never_decided(desk: Desk, removed: dict[str, Any]) -> None:
+    card = await desk.ask()
+    key = desk.key(f"apr:{card.approval}")
+    row = {name.decode(): value.decode() for name, value in (await desk.redis.hgetall(key)).items()}
+    request = json.dumps(json.loads(row["request"]) | removed, sort_keys=True, separators=(",", ":"))
+    mac = desk.product.module("ledger.seal").Seal(KEY).request(row["action"], request, int(row["proposed_at"]), int(row["decide_by"]))
+    await desk.redis.hset(key, mapping={"request": request, "mac": mac})
+    for voter in ("ANN", "EVE"):
+        with pytest.raises(desk.refusals.Tampered):
+            await desk.click(card, voter)
 
 
 async def test_two_people_who_click_at_once_approve_it_once(desk: Desk) -> None:

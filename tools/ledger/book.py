@@ -15,7 +15,6 @@ from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, older, record
 from tools.ledger.brakes import Brakes, BrakeStatus, Used
-from tools.ledger.delegations import Delegation, check_delegation, read_delegations
 from tools.ledger.history import ActionHistory, history
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
@@ -171,35 +170,6 @@ class Book:
             look = await self._look()
             line = audit.entry("held_node_in_service", "", "rackmedic", look.at, incident=incident, target=host, state=state[:60])
             return await self._journal.run("note", look, KeyParts("-", incident=incident), line)
-
-        await insist(attempt)
-
-    # -- who stands for whom ----------------------------------------------------------------------------------------
-
-    async def delegate(self, given: Delegation) -> None:
-        """Let somebody use an approver's right until then, in the place of what that approver gave before. BadTerms for what is no delegation;
-        whether the two may is asked by whoever calls this."""
-        check_delegation(given, self._clock.now())
-        text = given.canonical()
-        await self._delegation(
-            "delegate", given.by, f"{self._seal.of('delegation', text)} {text}", to=given.to, until=given.until, why=given.why
-        )
-
-    async def undelegate(self, by: str, who: str) -> None:
-        """End what `by` gave; `who` ends it."""
-        await self._delegation("delegation_ended", who, "", of=by)
-
-    async def delegations(self) -> tuple[Delegation, ...]:
-        """Those that count now: signed by us and not over, the delegators in order."""
-        async with within_reach():
-            rows = hash_of(await cast(Any, self._redis.hgetall(f"{self._prefix}delegations")))
-        return read_delegations(rows, self._seal, self._clock.now())
-
-    async def _delegation(self, event: str, who: str, value: str, **more: Any) -> None:
-        async def attempt() -> str:
-            look = await self._look()
-            line = audit.entry(event, "", who, look.at, **more)
-            return await self._journal.run("delegate", look, KeyParts("-"), line, more.get("of", who), value)
 
         await insist(attempt)
 

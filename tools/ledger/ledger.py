@@ -38,6 +38,7 @@ class Ledger(Book):
         check_terms(action, terms)
         canonical, request = action.canonical(), terms.canonical()
         about = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
+        sets = {"sets": list(terms.sets)} if terms.sets else {}
 
         async def attempt() -> str:
             look = await self._look()
@@ -45,7 +46,7 @@ class Ledger(Book):
                 raise record.Twin(twin)
             decide_by = milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
-            line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about, **_by_sets(terms))
+            line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about, **sets)
             rest = (canonical, action.digest, request, mac, decide_by)
             return await self._journal.run("propose", look, key_parts(action, terms.group), line, *rest)
 
@@ -91,9 +92,7 @@ class Ledger(Book):
             vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
             becomes = _becomes(seen, vote)
             start_by = milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
-            right = seen.terms.right_of(voter)
-            stands = {"stands_for": right} if right != voter else {}
-            line = line_of(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said, **stands)
+            line = line_of(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.decide_by))
             signed = (self._seal.vote(vote), delivery, becomes.value, start_by, self._seal.approved(approval, digest, start_by))
             return await self._journal.run("vote", look, parts(seen), line, *verified, voter, *signed, said)
@@ -283,18 +282,12 @@ class Ledger(Book):
         return tuple(ended)
 
 
-def _by_sets(terms: Terms) -> dict[str, Any]:
-    """What an audit line says of who decides, beyond the approvers themselves."""
-    said = {"sets": list(terms.sets), "delegated": [list(pair) for pair in terms.delegated], "break_glass": terms.break_glass}
-    return {name: value for name, value in said.items() if value}
-
-
 def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:
     if seen.old_key and verdict == "approve":
         raise record.OldKey(record.OldKey.__doc__)
     if seen.digest != digest:
         raise record.WrongDigest(record.WrongDigest.__doc__)
-    if verdict == "approve" and {voter, seen.terms.right_of(voter)} & requesters_of(seen.action):
+    if verdict == "approve" and voter in requesters_of(seen.action):
         raise record.OwnRequest(record.OwnRequest.__doc__)
     if voter not in seen.terms.approvers:
         raise record.NotAnApprover(record.NotAnApprover.__doc__)

@@ -141,29 +141,21 @@ class Terms:
     """The turn of its incident that it is of: once that has ended without wanting it, it is taken back. Records of before have none."""
     sets: tuple[str, ...] = ()
     """The approver sets of the policy that `approvers` came from; empty where the channel's own approve, as in records of before."""
-    delegated: tuple[tuple[str, str], ...] = ()
-    """(delegate, delegator) of approvers who use another one's right: the two of them are one voice."""
-    break_glass: str = ""
-    """Why the glass was broken, where it was: then other sets decide, and whoever broke it is a requester."""
-
-    def right_of(self, voter: str) -> str:
-        """Whose right a voter uses: their own, or the delegator's."""
-        return dict(self.delegated).get(voter, voter)
 
     def canonical(self) -> str:
         """One line of JSON: what is signed together with the action."""
         row = asdict(self) | {"approvers": sorted(self.approvers)}
-        for name in ("turn", "sets", "delegated", "break_glass"):
+        for name in ("turn", "sets"):
             if not row[name]:
                 del row[name]
         return json.dumps(row, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_canonical(cls, text: str) -> "Terms":
-        """The inverse of `canonical`."""
+        """The inverse of `canonical`. TypeError for a field that Terms do not have: nothing is decided by terms that are read in part."""
         row = json.loads(text)
-        lists = {"sets": tuple(row.get("sets", ())), "delegated": tuple((to, by) for to, by in row.get("delegated", ()))}
-        return cls(**{**row, **lists, "approvers": frozenset(row["approvers"]), "covers": tuple(row["covers"])})
+        lists = {"sets": tuple(row.get("sets", ())), "covers": tuple(row["covers"])}
+        return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +217,8 @@ class Record:
 
     @property
     def approvals(self) -> int:
-        """Distinct voices that approve: a delegate and the delegator are one."""
-        return len({self.terms.right_of(vote.voter) for vote in self.votes if vote.verdict == "approve"})
+        """How many distinct people approved."""
+        return len({vote.voter for vote in self.votes if vote.verdict == "approve"})
 
     def due(self) -> datetime | None:
         """When somebody must look at it again, whatever happens."""
@@ -280,34 +272,21 @@ def check_terms(action: Action, terms: Terms) -> None:
     numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
     numbers["start_seconds"] = terms.start_seconds
     problems += [f"{name} is {value}, it must be at least 1" for name, value in numbers.items() if value < 1]
-    problems += _sets_problems(action, terms)
     if not re.fullmatch(r"\S+", action.approval):
         problems.append(f"{action.approval!r} is no approval id")
     if problems:
         raise BadTerms(f"{BadTerms.__doc__} {'; '.join(problems)}")
 
 
-def _sets_problems(action: Action, terms: Terms) -> list[str]:
-    delegates = dict(terms.delegated)
-    problems = [f"{to} cannot stand for {by}" for to, by in terms.delegated if to == by or by in delegates or to not in terms.approvers]
-    problems += [f"{to} stands for two" for to in delegates if sum(one == to for one, _ in terms.delegated) > 1]
-    problems += [f"{by!r} must be TEAM:USER" for _, by in terms.delegated if not _PERSON.fullmatch(by)]
-    if terms.break_glass and not (requesters_of(action) and terms.sets):
-        problems.append("whoever broke the glass must be named among those who asked, and the sets that decide instead")
-    return problems
-
-
 def approving(votes: Sequence[Vote], terms: Terms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
-    """Distinct people whose right to approve was used: for this digest, among the frozen approvers, still authorised, and neither a requester's
-    own nor a requester's that a delegate used. A delegate and the delegator use one right."""
+    """Distinct people who approved this digest, are among the frozen approvers, are still authorised, and did not ask for it."""
     counted = {
         vote.voter
         for vote in votes
         if vote.verdict == "approve" and vote.digest == action.digest and vote.approval == action.approval and vote.voter in terms.approvers
     }
-    counted -= {voter for voter in counted if {voter, terms.right_of(voter)} & requesters_of(action)}
-    counted = counted if authorised is None else counted & authorised
-    return {terms.right_of(voter) for voter in counted}
+    counted -= requesters_of(action)
+    return counted if authorised is None else counted & authorised
 
 
 def is_digest(text: str) -> bool:

@@ -241,17 +241,6 @@ return ok()
 """
 # What people decided about the order of things: it changes no action, and is in the chain like every other decision.
 
-DELEGATE = """
-local by, value = ARGV[11], ARGV[12]
-if not begin() then return 'retry' end
-if value ~= '' then
-  redis.call('HSET', P..'delegations', by, value)
-else
-  redis.call('HDEL', P..'delegations', by)
-end
-return ok()
-"""
-
 REWIND = """
 if not begin(true) then return 'retry' end
 return ok()
@@ -271,7 +260,6 @@ SCRIPTS: Mapping[str, str] = {
         "outcome": OUTCOME,
         "switch": SWITCH,
         "note": NOTE,
-        "delegate": DELEGATE,
         "rewind": REWIND,
     }.items()
 }

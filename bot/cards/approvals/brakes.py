@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from bot.cards import blocks
 from bot.cards.approvals import parts, words
@@ -44,34 +43,6 @@ def resumed(who: str, group: str = "") -> Card:
     """The same for letting go."""
     what = f"reset the breaker of group {group}" if group else "let repairs go on"
     return blocks.card(f"🟢 {who} {what}", [blocks.say("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")])
-
-
-def delegated(by: str, to: str, until: datetime, why: str = "") -> Card:
-    """The note that everybody sees: who may approve in whose place."""
-    head = f"🔁 {by} lets {to} approve in their place"
-    because = f": {why}" if why else "."
-    return blocks.card(head, [blocks.section(("🔁 ", bold(f"{by} lets {to} approve in their place"), " until ", moment(until), because))])
-
-
-def undelegated(by: str, to: str, who: str) -> Card:
-    """The same when it ends."""
-    head = f"🔁 {to} no longer approves in the place of {by}"
-    return blocks.card(head, [blocks.say(f"{head}: {who} ended it.")])
-
-
-def delegations(rows: Sequence[tuple[str, str, datetime]]) -> Card:
-    """Whoever stands for somebody now: by, to, until."""
-    lines: list[Line] = [(f"{by} lets {to} approve until ", moment(until)) for by, to, until in rows] or [
-        ("Nobody approves in another's place.",)
-    ]
-    return blocks.card("Delegations", [blocks.section(*lines)])
-
-
-def glass_broken(who: str, why: str, record: Record) -> Card:
-    """The loud note: other approvers decide, and why."""
-    head = f"🚨 {who} broke the glass: {record.action.remedy} on {record.action.target}"
-    decide = f"It is now for {' and '.join(record.terms.sets)} to decide, as many of them as before, and {who} is none of them."
-    return blocks.card(head, [blocks.section(("🚨 ", bold(head.removeprefix("🚨 "))), (f"Why: {why}",), (decide,))])
 
 
 def standing(status: BrakeStatus) -> list[Block]:

@@ -153,7 +153,7 @@ def asked_for(record: Record, names: Names) -> list[Block]:
     """Who wished for it, where that was a person: they cannot approve it."""
     asked_by = ", ".join(named(who, names) for who in sorted(requesters_of(record.action)))
     said = [blocks.say(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
-    return [*_glass(record), *said, *_who_else(record, names)]
+    return [*said, *_who_else(record, names)]
 
 
 def deciders(record: Record) -> list[str]:
@@ -161,39 +161,19 @@ def deciders(record: Record) -> list[str]:
     terms = record.terms
     if record.state is not State.PENDING or not terms.sets:
         return []
-    return sorted(terms.approvers - {to for to, _ in terms.delegated} - requesters_of(record.action))
+    return sorted(terms.approvers - requesters_of(record.action))
 
 
 def _who_else(record: Record, names: Names) -> list[Block]:
-    """Who decides and is not called by the channel's user group: sets of the policy, and who uses another one's right."""
-    if record.state is not State.PENDING:
-        return []
-    sets = _some([named(who, names) for who in deciders(record)])
-    pairs = _some([f"{named(to, names)} for {named(by, names)}" for to, by in record.terms.delegated])
-    lines: list[Line] = [(bold(f"For {' and '.join(record.terms.sets)} to decide"), f": {sets}")] if sets else []
-    lines += [(bold("Stands in"), f": {pairs}")] if pairs else []
-    return [blocks.short(*lines, room=2 * SAID)] if lines else []
+    """Who decides and is not called by the channel's user group: sets of the policy."""
+    people = _some([named(who, names) for who in deciders(record)])
+    line: Line = (bold(f"For {' and '.join(record.terms.sets)} to decide"), f": {people}")
+    return [blocks.short(line, room=2 * SAID)] if people else []
 
 
 def _some(rows: Sequence[str]) -> str:
     rest = len(rows) - MOST_NAMED
     return ", ".join(rows[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _glass(record: Record) -> list[Block]:
-    """That other approvers decide than usual, and why."""
-    terms = record.terms
-    return (
-        [
-            blocks.say(
-                "🚨 ",
-                bold("The glass was broken"),
-                f": {terms.break_glass}. In the place of the usual approvers: {' and '.join(terms.sets)}.",
-            )
-        ]
-        if terms.break_glass
-        else []
-    )
 
 
 def small_print(record: Record, seen: Sequence[ConditionSeen] = (), at: datetime | None = None) -> Block:
@@ -222,9 +202,7 @@ def vote_lines(record: Record, names: Names) -> list[Line]:
     for vote in sorted(record.votes, key=lambda one: one.at)[-MOST_VOTES:]:
         mark, verb = ("✓", "approved") if vote.verdict == "approve" else ("✗", "rejected")
         at = utc(datetime.fromisoformat(vote.at))
-        right = record.terms.right_of(vote.voter)
-        place = f" in the place of {named(right, names)}" if right != vote.voter else ""
-        lines.append((f"{mark} ", bold(named(vote.voter, names)), f" {verb}{place} at {at}{': ' + vote.reason if vote.reason else ''}"))
+        lines.append((f"{mark} ", bold(named(vote.voter, names)), f" {verb} at {at}{': ' + vote.reason if vote.reason else ''}"))
     return lines
 
 

@@ -122,14 +122,6 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "Your message is kept. You have had {most} looks within an hour; it goes on by itself at {when}.",
         "de": "Ihre Nachricht ist da. Ich habe für Sie {most} Mal in einer Stunde nachgesehen; es geht um {when} von selbst weiter.",
     },
-    "wait_looking": {
-        "en": "Your message is kept. I have looked at your machines for {most} minutes of the last hour; it goes on by itself at {when}.",
-        "de": "Ihre Nachricht ist da. Ich habe in der letzten Stunde {most} Minuten nachgesehen; es geht um {when} von selbst weiter.",
-    },
-    "wait_model": {
-        "en": "I go on, by fixed rules alone until {when}: the budget of today for a language model is used up.",
-        "de": "Ich mache weiter, bis {when} nur nach festen Regeln: Das heutige Budget für ein Sprachmodell ist verbraucht.",
-    },
     "why": {"en": "Because of this:", "de": "Deswegen:"},
     "host_clear": {"en": "Nothing wrong found so far with {names}.", "de": "An {names} ist bisher nichts Auffälliges zu finden."},
     "host_not_asked": {

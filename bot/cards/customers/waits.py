@@ -17,8 +17,6 @@ MOST, SAID = 5, 120
 WHY: Final[Mapping[str, str]] = {
     "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",
     "mentions": "Their messages of this hour are used up",
-    "looking": "Their seconds of looking of this hour are used up",
-    "model": "Their budget of today for the model is used up",
 }
 """By the limit that they are over."""
 

@@ -2,9 +2,6 @@
 In a direct message the same words are answered for whoever writes it, and nothing is opened, decided or looked at.
 """
 
-import re
-from datetime import timedelta
-
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card, card
 from bot.cards.customers.phrases import phrase
@@ -12,23 +9,17 @@ from bot.cards.incidents import home
 from bot.cards.personal import direct as words
 from bot.policy import channels as policy
 from bot.policy.channels import Place
-from bot.policy.delegating import asked_in
-from bot.policy.roles import PersonRole
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.context import Surface, approvals_of, ledger, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.clicker import LONGEST
 from bot.slack.incoming.home import admit
 from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting, waits_shown
 from bot.slack.incoming.payloads import Payload
-from graph.state import Origin
 
-HOW_GLASS = "Say what it is about and why: `/rackmedic break-glass gpu-017 nobody of the approvers answers`."
 NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
 UNKNOWN_COMMAND = (
-    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume`, `/rackmedic delegate`, `/rackmedic break-glass` "
-    "and `/rackmedic help`. "
+    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
     "To begin a diagnosis, mention me in the incident channel."
 )
 
@@ -43,10 +34,6 @@ async def command(surface: Surface, payload: Payload) -> Card:
             return await _stop(surface, payload, why)
         case ("resume", group):
             return await _resume(surface, payload, group)
-        case ("delegate", _):
-            return await _delegate(surface, payload)
-        case ("break-glass", asked):
-            return await _break_glass(surface, payload, asked)
         case ("status", ""):
             return await _status(surface, payload)
         case _:
@@ -115,60 +102,6 @@ async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
             raise Refusal(NO_SUCH_BREAKER)
         await (book.reset_breaker(group, who) if group else book.resume(who))
     return await _tell(surface, brakes.resumed(await surface.people.name(user), group))
-
-
-async def _delegate(surface: Surface, payload: Payload) -> Card:
-    """List them, give one, or end one. What is given and ended everybody in the operators' channels is told."""
-    who, user = await _who(surface, payload, "delegate")
-    decisions = approvals_of(surface).decisions
-    asked = str(payload.get("text") or "").strip().partition(" ")[2].strip()
-    if not asked:
-        async with storing(), ledger():
-            given = await decisions.delegations()
-        rows = [(await _name(surface, one.by), await _name(surface, one.to), one.ends) for one in given]
-        return brakes.delegations(rows)
-    if asked.partition(" ")[0].lower() == "end":
-        return await _end_delegation(surface, payload, who, asked.partition(" ")[2])
-    table, team = decisions.table, str(payload["team_id"])
-    wanted = asked_in(asked, surface.clock.now(), zone=table.hours.zone, most=timedelta(hours=table.delegation_hours))
-    async with storing(LONGEST), ledger():
-        made = await decisions.delegate(who, wanted, Origin(kind="slack", team=team, channel=str(payload["channel_id"])))
-    return await _tell(surface, brakes.delegated(await surface.people.name(user), await _name(surface, made.to), made.ends, made.why))
-
-
-async def _end_delegation(surface: Surface, payload: Payload, who: str, rest: str) -> Card:
-    """One's own; an admin also another's, who is then named."""
-    named = re.fullmatch(r"<@([UW][A-Z0-9]+)(?:\|[^<>]*)?>", rest.strip())
-    team, channel, user = (str(payload[name]) for name in ("team_id", "channel_id", "user_id"))
-    by = f"{team}:{named[1]}" if named else who
-    if by != who and PersonRole.ADMIN not in await surface.roles_of(user, channel):
-        raise policy.NotAllowed("Only admins end what another one delegated.")
-    async with storing(), ledger():
-        gone = await approvals_of(surface).decisions.undelegate(by, who)
-    names = [await _name(surface, one) for one in (gone.by, gone.to, who)]
-    return await _tell(surface, brakes.undelegated(*names))
-
-
-async def _break_glass(surface: Surface, payload: Payload, asked: str) -> Card:
-    """Have other approvers decide about what waits for a decision on a host; everybody in the operators' channels is told who did it, and why."""
-    who, user = await _who(surface, payload, "break_glass")
-    target, _, why = asked.partition(" ")
-    if not target or not why.strip():
-        raise Refusal(HOW_GLASS)
-    here = [one.record for one in await waiting(surface) if one.channel == str(payload["channel_id"])]
-    found = [record for record in here if target in (record.action.target, record.approval)]
-    if len(found) != 1:
-        ids = ", ".join(f"`{record.approval}`" for record in found)
-        raise Refusal(
-            f"Several actions wait there; name one of {ids}." if found else f"Nothing waits for a decision on {target} in this channel."
-        )
-    async with storing(LONGEST), ledger():
-        made = await approvals_of(surface).decisions.break_glass(found[0].approval, found[0].digest, who, why)
-    return await _tell(surface, brakes.glass_broken(await surface.people.name(user), made.terms.break_glass, made))
-
-
-async def _name(surface: Surface, who: str) -> str:
-    return await surface.people.name(who.rpartition(":")[2])
 
 
 async def _repairs(surface: Surface) -> list[Block]:

@@ -139,9 +139,8 @@ class Viewer:
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
     async def _names(self, record: Record) -> dict[str, str]:
-        stand = {who for pair in record.terms.delegated for who in pair}
         asked = set(parts.deciders(record)[: parts.MOST_NAMED])
-        people = {vote.voter for vote in record.votes} | stand | asked | requesters_of(record.action) | {record.ended_by}
+        people = {vote.voter for vote in record.votes} | asked | requesters_of(record.action) | {record.ended_by}
         return {who: await self.people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
 
     async def _began(self, record: Record) -> datetime | None:

@@ -29,23 +29,17 @@ class CustomerWaits:
         if where is None:
             return
         said = living.said(words(no, share, self._cards.language(origin)))
-        about = f"{no.limit} {no.until:%Y-%m-%d}" if no.limit is Limit.MODEL and no.until else item.id
-        marked = {"event_type": TOLD, "event_payload": {"about": about}}
+        marked = {"event_type": TOLD, "event_payload": {"about": item.id}}
         once = Once(self._cards.client, self._cards.kept.cards)
         try:
-            await once.post(where, item.incident, f"waits:{about}", said, marked)
+            await once.post(where, item.incident, f"waits:{item.id}", said, marked)
         except SLACK_TROUBLE as trouble:
             log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
 
 
 def words(no: Over, share: Share, language: str) -> str:
     """One line: which limit, how much it is, when it goes on."""
-    most = {
-        Limit.INCIDENTS: share.incidents,
-        Limit.MENTIONS: share.mentions_per_hour,
-        Limit.LOOKING: round(share.look_seconds_per_hour / 60),
-        Limit.MODEL: "",
-    }
+    most = {Limit.INCIDENTS: share.incidents, Limit.MENTIONS: share.mentions_per_hour}
     return phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_clock(no.until))
 
 

@@ -275,27 +275,6 @@ def test_votes_requester_and_clocks_are_told_by_name_and_in_utc() -> None:
     assert f"<!date^{int(T0.timestamp())}^" in words
 
 
-def test_who_stands_in_for_whom_is_said_before_they_decide_and_beside_what_they_said() -> None:
-    olga, priya, others = f"{TEAM}:U0OLGA", f"{TEAM}:U0PRIYA", tuple((f"{TEAM}:U{n}", f"{TEAM}:V{n}") for n in range(7))
-    names = {olga: "olga", priya: "priya"}
-    vote = Vote("apr-1", "d", olga, "approve", "2026-05-20T03:12:00+00:00", "x")
-    waits = record_of(votes=(vote,), quorum=2)
-    shown = {
-        pairs: str(approval.render(Shown(replace(waits, terms=replace(waits.terms, delegated=pairs)), GROUP, names)).blocks)
-        for pairs in ((), ((olga, priya),), ((olga, priya), *others))
-    }
-    one = shown[((olga, priya),)]
-    assert "*Stands in*: olga for priya" in one
-    assert "*olga* approved in the place of priya at 03:12:00 UTC" in one
-    assert "U4" not in shown[((olga, priya), *others)]
-    assert "and 3 more" in shown[((olga, priya), *others)]
-    assert "tands in" not in shown[()]
-    over = replace(waits, state=State.DONE, terms=replace(waits.terms, delegated=((olga, priya),)))
-    told = str(approval.render(Shown(over, GROUP, names)).blocks)
-    assert "tands in" not in told
-    assert "in the place of priya" in told
-
-
 def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> None:
     seen = [
         ConditionSeen("no process uses this GPU", False, "4711"),

@@ -288,7 +288,7 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
 
 
 def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
-    rows = [WaitsShown(f"t{n} <!here>", 5000, f"inc-{n}", T0, "looking", T0, "@channel *all* hangs " * 400) for n in range(40)]
+    rows = [WaitsShown(f"t{n} <!here>", 5000, f"inc-{n}", T0, "mentions", T0, "@channel *all* hangs " * 400) for n in range(40)]
     shown = waits.rows(rows)
     assert [block["type"] for block in shown] == ["section", "actions"] * waits.MOST + ["context"]
     assert "35 more customers" in str(shown[-1])

@@ -80,7 +80,7 @@ def test_every_card_is_one_that_slack_takes(name: str, hosts: int, language: str
 def test_the_form_and_the_line_of_those_who_wait_are_too(name: str) -> None:
     form = inside.form("inc-1", name, name * 20)
     assert not view_problems(form)
-    row = waits.WaitsShown(name, 128, "inc-1", T0, "looking", T0, name * 20)
+    row = waits.WaitsShown(name, 128, "inc-1", T0, "mentions", T0, name * 20)
     listed = waits.rows([row] * 7)
     assert not problems(listed, "home")
     quiet(listed, name)

@@ -20,12 +20,11 @@ from bot.desk.lease import Leases
 from bot.desk.shares import TenantShares
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
-from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, ShareAsked, Shares, ShareUsed, TenantWaits, over, tomorrow
+from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, Shares, ShareUsed, TenantWaits, over
 from bot.slack.outgoing.waiting import words
 from bot.store.keys import Names
 from bot.store.share_waits import ShareWaits
-from bot.store.shares import RedisShares, TenantBook
-from graph.model.reasoner import Spent
+from bot.store.shares import RedisShares
 from graph.report import Report
 from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
 from tests.support.clock import PATIENCE, T0, SetClock
@@ -268,24 +267,6 @@ async def test_one_incident_more_begins_when_another_ends(office: Office) -> Non
     assert office.board.posted == ["small.0", "close", "small.1"]
 
 
-async def test_seconds_of_looking_are_counted_and_bind(redis: Redis) -> None:
-    clocks: list[SetClock] = []
-
-    async def at(point: str) -> None:
-        if point.endswith(":begin"):
-            clocks[0].go(seconds=30)
-
-    office = Office(redis, shares=Shares(every=Share(look_seconds_per_hour=100)), turns=TinyTurns(redis, at))
-    clocks.append(office.clock)
-    first, second = await office.reports("acme", 0, 2)
-    for incident in (first, second):
-        await office.desk.advance(incident)
-    assert office.board.posted == ["acme.0"]
-    assert office.told == [("acme.1", Over(Limit.LOOKING, T0 + timedelta(seconds=150) + HOUR))]
-    await office.go_on(minutes=61)
-    assert office.board.posted == ["acme.0", "acme.1"]
-
-
 async def test_who_asks_for_a_person_and_our_own_people_wait_for_no_limit(office: Office) -> None:
     incidents = await office.reports("acme", 0, 4)
     for incident in incidents:
@@ -309,11 +290,6 @@ async def test_tickets_of_a_customers_own_rackmedic_are_of_the_same_share(office
     assert sorted(office.board.posted) == ["acme.0", "t1", "t2", "t3"]
 
 
-async def test_seconds_of_looking_for_a_ticket_are_its_customers(office: Office) -> None:
-    await office.desk.advance(await office.ticket("acme", "t1"))
-    assert await office.redis.zcard(Names().share("acme", "looks")) == 1
-
-
 async def test_a_turn_that_was_cut_off_is_not_counted_again(office: Office) -> None:
     shares = RedisShares(office.redis, office.clock)
     no = Over(Limit.MENTIONS, T0 + HOUR)
@@ -328,7 +304,7 @@ async def test_two_processes_do_not_both_give_the_last_place(redis: Redis) -> No
 
     async def one(n: int) -> bool:
         return (
-            await processes[n % 4].begin("acme", f"inc-{n}", f"item-{n}", lambda used: over(share, used, ShareAsked(), clock.now())) is None
+            await processes[n % 4].begin("acme", f"inc-{n}", f"item-{n}", lambda used: over(share, used, clock.now(), opens=False)) is None
         )
 
     assert sum(await asyncio.gather(*(one(n) for n in range(20)))) == 5
@@ -337,10 +313,9 @@ async def test_two_processes_do_not_both_give_the_last_place(redis: Redis) -> No
 async def test_what_is_kept_of_shares_goes_by_itself(office: Office) -> None:
     shares = RedisShares(office.redis, office.clock)
     await shares.begin("acme", "inc-1", "one", lambda _: None)
-    await shares.looked("acme", "one", 3.0)
     found: Any = await office.redis.keys("rm:share:*")
     keys = [key.decode() for key in found]
-    assert len(keys) == 3
+    assert len(keys) == 2
     assert all([await office.redis.ttl(key) > 0 for key in keys])
 
 
@@ -402,37 +377,32 @@ async def test_what_lost_all_that_it_waited_with_is_forgotten(office: Office) ->
 
 # -- the decision -----------------------------------------------------------------------------------------------------
 
-SHARE = Share(incidents=2, mentions_per_hour=3, look_seconds_per_hour=60, model_usd_per_day=1)
+SHARE = Share(incidents=2, mentions_per_hour=3)
 
 
 @pytest.mark.parametrize(
-    ("used", "asked", "expected"),
+    ("used", "opens", "expected"),
     [
-        (ShareUsed(), ShareAsked(opens=True), None),
-        (ShareUsed(incidents=2), ShareAsked(opens=True), Over(Limit.INCIDENTS)),
-        (ShareUsed(incidents=2), ShareAsked(), None),
-        (ShareUsed(mentions=[T0 - HOUR, T0, T0]), ShareAsked(), None),
-        (ShareUsed(mentions=[T0 - 0.5 * HOUR, T0, T0]), ShareAsked(), Over(Limit.MENTIONS, T0 + 0.5 * HOUR)),
-        (ShareUsed(mentions=[T0] * 3), ShareAsked(ours=True), None),
-        (ShareUsed(looks=[(T0, 60.0)]), ShareAsked(), Over(Limit.LOOKING, T0 + HOUR)),
-        (ShareUsed(looks=[(T0 - 0.5 * HOUR, 30.0), (T0, 40.0)]), ShareAsked(), Over(Limit.LOOKING, T0 + 0.5 * HOUR)),
-        (ShareUsed(looks=[(T0, 59.0)]), ShareAsked(), None),
-        (ShareUsed(incidents=2, mentions=[T0] * 3), ShareAsked(opens=True), Over(Limit.MENTIONS, T0 + HOUR)),
-        (ShareUsed(usd=1.0), ShareAsked(), Over(Limit.MODEL, tomorrow(T0), waits=False)),
+        (ShareUsed(), True, None),
+        (ShareUsed(incidents=2), True, Over(Limit.INCIDENTS)),
+        (ShareUsed(incidents=2), False, None),
+        (ShareUsed(mentions=[T0 - HOUR, T0, T0]), False, None),
+        (ShareUsed(mentions=[T0 - 0.5 * HOUR, T0, T0]), False, Over(Limit.MENTIONS, T0 + 0.5 * HOUR)),
+        (ShareUsed(mentions=[T0 - 0.5 * HOUR, T0 - 0.25 * HOUR, T0, T0]), False, Over(Limit.MENTIONS, T0 + 0.75 * HOUR)),
+        (ShareUsed(incidents=2, mentions=[T0] * 3), True, Over(Limit.MENTIONS, T0 + HOUR)),
     ],
 )
-def test_the_limit_that_stands_against_it(used: ShareUsed, asked: ShareAsked, expected: Over | None) -> None:
-    assert over(SHARE, used, asked, T0) == expected
+def test_the_limit_that_stands_against_it(used: ShareUsed, opens: bool, expected: Over | None) -> None:
+    assert over(SHARE, used, T0, opens=opens) == expected
 
 
-@given(st.lists(st.tuples(st.integers(-4000, 0), st.floats(0, 50)), max_size=30))
-def test_whoever_comes_back_when_they_were_told_finds_room(spent: list[tuple[int, float]]) -> None:
-    rows = [(T0 + timedelta(seconds=at), size) for at, size in spent]
-    used = ShareUsed(mentions=[at for at, _ in rows], looks=rows)
-    no = over(SHARE, used, ShareAsked(), T0)
+@given(st.lists(st.integers(-4000, 0), max_size=30))
+def test_whoever_comes_back_when_they_were_told_finds_room(seconds: list[int]) -> None:
+    used = ShareUsed(mentions=[T0 + timedelta(seconds=at) for at in seconds])
+    no = over(SHARE, used, T0, opens=False)
     if no is not None and no.until is not None:
         assert no.until > T0
-        assert over(SHARE, used, ShareAsked(), no.until) is None
+        assert over(SHARE, used, no.until, opens=False) is None
 
 
 def test_each_limit_has_its_words_in_each_language_and_each_field_its_meaning() -> None:
@@ -443,22 +413,6 @@ def test_each_limit_has_its_words_in_each_language_and_each_field_its_meaning() 
         assert len(set(said.values())) == len(said)
         assert all("{" not in text for text in said.values())
         assert limit is Limit.INCIDENTS or all("03:10 UTC" in text for text in said.values())
-
-
-# -- the model's budget -----------------------------------------------------------------------------------------------
-
-
-async def test_a_customers_day_of_the_model_is_used_up_by_all_their_incidents_and_binds_nobody_else(redis: Redis) -> None:
-    office = Office(redis)
-    [one, two], [other] = await office.reports("acme", 0, 2), await office.reports("globex", 0)
-    book = TenantBook(redis, office.clock, lambda _: 1.0)
-    for incident in (one, two):
-        assert await book.add(incident, Spent(1, 10, 10, 0.5)) == Spent(1, 10, 10, 0.5)
-    assert "acme has used its $1.00" in await book.refuses(one, 0.01)
-    assert not await book.refuses(other, 0.01)
-    assert not await book.refuses("inc-of-our-own", 0.01)
-    office.clock.go(days=1)
-    assert not await book.refuses(one, 0.01)
 
 
 # -- what is answered counts no more ----------------------------------------------------------------------------------

@@ -43,17 +43,6 @@ async def test_who_waits_is_told_once_when_it_goes_on(bot: Behind) -> None:
     assert bot.texts(OPS) == []
 
 
-async def test_that_the_budget_is_used_up_is_said_once_an_incident_and_day(bot: Behind) -> None:
-    incident, thread = await reported(bot)
-    waiting = CustomerWaits(cards_of(bot.surface, bot.redis))
-    [item] = await bot.inbox.peek(incident)
-    origin = await bot.inbox.origin(incident)
-    assert origin
-    for id_ in ("one", "two"):
-        await waiting.tell(origin, item.model_copy(update={"id": id_}), Over(Limit.MODEL, T0, waits=False), Share())
-    assert len([row for row in bot.slack.thread(ACME, thread) if "Budget" in str(row["text"])]) == 1
-
-
 # -- what our own people see, and do ----------------------------------------------------------------------------------
 
 
