@@ -202,7 +202,7 @@ class Life(RuleBasedStateMachine):
                 f"w{process}",
                 policy=policy,
                 catalogue=CATALOGUE,
-                authorised=frozenset(card.may) - gone,
+                authorised=APPROVERS - gone,
             )
         except self.desk.refusals.Refused as no:
             self._refused("claim", reasons, no)

@@ -9,9 +9,7 @@ from typing import Any
 from fakeredis import FakeAsyncRedis
 
 from bot.actions.decisions import Approvals, CannotAsk, Decisions, Verdict
-from bot.policy.approvals import NoSchedule, Rights
-from bot.policy.approver_sets import ApproverTable
-from bot.policy.roles import RoleTable
+from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
@@ -180,16 +178,14 @@ async def goes(wanted: Action) -> Deletes | None:
 
 
 @asynccontextmanager
-async def ward(
-    warning: str = "", patience: float = 2.0, table: ApproverTable | None = None, roles: RoleTable | None = None
-) -> AsyncIterator[Ward]:
+async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
     """An incident of the operators, with approvals."""
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 
     def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
         ledger = Ledger(redis, KEY, clock)
-        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin, table or ApproverTable(), NoSchedule())
+        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin)
         sources = Sources(
             ledger.record,
             ledger.of_incident,
@@ -211,8 +207,6 @@ async def ward(
             surface,
             approvals=Approvals(made[0], ledger, cards),
             patience=patience,
-            roles=roles or RoleTable(),
-            clock=clock if table else surface.clock,
         )
 
     async with slack_side(dress) as bot:
