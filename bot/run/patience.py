@@ -12,7 +12,7 @@ import structlog
 from bot.refusal import Refusal
 from bot.run.health import Health
 from bot.settings import PREFIX, Settings
-from bot.store.store import REDIS_AWAY, Store, StoreSilent, StoreUnavailable, open_store
+from bot.store.store import REDIS_AWAY, Store, StoreSilent, StoreUnavailable, WrongStoreVersion, open_store
 from tools.ledger.record import StoreDown
 
 log = structlog.get_logger()
@@ -45,6 +45,8 @@ async def _opened(settings: Settings) -> AsyncIterator[Store]:
         store = await open_store(settings.redis_url or None, settings.data_dir)
     except StoreSilent:
         raise
+    except WrongStoreVersion as why:
+        raise Refusal(str(why), 2) from why
     except StoreUnavailable as why:
         raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
     try:

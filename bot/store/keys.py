@@ -1,4 +1,4 @@
-"""Every key of ours in Redis, spelt here. Stored names: what a release has written, the next one finds.
+"""Every key of ours in Redis, spelt here. A changed name or value is a new store version (`bot.store.version`).
 
 Two rooms below keep the spelling of their own: `graph.memory` (THREADS) and `tools.ledger` (LEDGER).
 """
@@ -10,6 +10,7 @@ THREADS = f"{PREFIX}:thread"
 """How the keys of LangGraph's threads begin."""
 LEDGER = f"{PREFIX}:ledger:"
 """How the keys of the approval ledger begin."""
+VERSION = f"{PREFIX}:version"
 WAKEUPS = f"{PREFIX}:wakeups"
 ACTION_WAKEUPS = f"{PREFIX}:action-wakeups"
 COURSES, COURSES_BY_AGE, FEEDBACK = f"{PREFIX}:courses", f"{PREFIX}:courses:age", f"{PREFIX}:feedback"
@@ -121,6 +122,7 @@ class KeyForm:
 CLOSED = "some days after the incident is closed (closed_days)"
 # fmt: off
 TABLE = (
+    KeyForm("rm:version",                    "the store version, written into an empty store; a process that reads another one does not start"),
     KeyForm("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
     KeyForm("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
     KeyForm("rm:held",                       "zset: incidents whose nodes we hold, closed ones too, by when they were opened", "when the nodes are back"),
@@ -194,3 +196,5 @@ TABLE = (
     KeyForm("rm:action-wakeups",             "stream: wake-ups of actions"),
 )
 # fmt: on
+FIXED = (f"{LEDGER}audit", *(row.form for row in TABLE if "*" not in row.form and row.form != VERSION))
+"""Keys without an id. Whatever RackMedic keeps for long leaves one of them, so they show whether there is data without a search."""

@@ -12,7 +12,9 @@ from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
+from bot.settings import PREFIX
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
+from bot.store.version import STORE_VERSION, claim_version
 from tools.ledger.reach import text_of
 
 Kind = Literal["server", "private", "memory"]
@@ -29,6 +31,14 @@ class StoreUnavailable(Exception):
 
 class StoreSilent(StoreUnavailable):
     """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without anybody mending a setting."""
+
+
+class WrongStoreVersion(StoreUnavailable):
+    """The store holds data that this code does not read. `says` what was found, `mend` how to go on."""
+
+    def __init__(self, says: str, mend: str) -> None:
+        super().__init__(f"{says}; nothing was read or changed: {mend}")
+        self.says, self.mend = says, mend
 
 
 REDIS_AWAY = (exceptions.ConnectionError, exceptions.TimeoutError)
@@ -111,9 +121,36 @@ class Store:
 
 
 async def open_store(url: str | None, directory: Path | None, *, path: str | None = None) -> Store:
-    """`url` wins; else a private server in `directory`; else memory. `path` is where to look for a server, PATH by default."""
-    if url:
-        return await _connect(url)
+    """`url` wins; else a private server in `directory`; else memory. `path` is where to look for a server, PATH by default.
+    Raises StoreUnavailable, and WrongStoreVersion where the store holds data of another version."""
+    store = await (_connect(url) if url else _start(directory, path))
+    try:
+        await _check_version(store)
+    except BaseException:
+        await store.aclose()
+        raise
+    return store
+
+
+async def _check_version(store: Store) -> None:
+    try:
+        found = await claim_version(store.redis)
+    except REDIS_AWAY as e:
+        raise StoreSilent(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+    except RedisError as e:
+        raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
+    if found == str(STORE_VERSION):
+        return
+    # A reader of the version before is called here: it is given `store.redis`, and raises the stored version when it is done.
+    database = "" if store.kind == "private" else f"{PREFIX}REDIS_URL to an empty database (another number) and "
+    anew = f"begin anew by setting {database}{PREFIX}DATA_DIR to an empty folder"
+    if not found:
+        raise WrongStoreVersion(f"{store.describe()} holds data without a store version", f"commit 578df5c reads it; or {anew}")
+    says = f"{store.describe()} has the store version {found[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
+    raise WrongStoreVersion(says, f"run the RackMedic that wrote it; or {anew}")
+
+
+async def _start(directory: Path | None, path: str | None) -> Store:
     binary = find_server(path)
     if directory is None or binary is None:
         from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need

@@ -15,7 +15,8 @@ from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.store.ledger_keys import has_key, ledger_key, older_keys
-from bot.store.store import Store, StoreUnavailable, open_store
+from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_store
+from bot.store.version import STORE_VERSION
 from bot.terminal.examination.channels import channel_findings
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
@@ -68,6 +69,8 @@ async def _store(settings: Settings) -> list[Finding]:
             return await _kept_in(store, settings)
         finally:
             await store.aclose()
+    except WrongStoreVersion as why:
+        return [Finding("redis", "fail", why.says, why.mend)]
     except (StoreUnavailable, StoreDown) as why:
         return [Finding("redis", "fail", str(why), f"start it or change {PREFIX}REDIS_URL")]
 
@@ -77,7 +80,7 @@ async def _kept_in(store: Store, settings: Settings) -> list[Finding]:
     state: State = "ok" if durability.survives else "warn"
     mend = "; ".join(durability.problems) or ("" if durability.survives else "apt-get install redis-server, see deploy/redis.conf")
     return [
-        Finding("redis", state, store.describe(), mend),
+        Finding("redis", state, f"{store.describe()}, store version {STORE_VERSION}", mend),
         await _ledger_keys(settings, store),
         *await hook_findings(settings, store.redis),
     ]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
-from bot.store.store import Store, StoreUnavailable, open_store
+from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_store
 
 
 @contextlib.asynccontextmanager
@@ -13,6 +13,8 @@ async def stored(settings: Settings, what: str) -> AsyncIterator[Store]:
     """The store; Refusal, naming `what` was looked for, where there is none that outlives this command."""
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
+    except WrongStoreVersion as why:
+        raise Refusal(str(why), 2) from why
     except StoreUnavailable as why:
         raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
     try:

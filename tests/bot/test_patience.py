@@ -20,6 +20,7 @@ def at(url: str, folder: Path) -> Settings:
     return load(environ={"RACKMEDIC_REDIS_URL": url, "RACKMEDIC_DATA_DIR": str(folder)})
 
 
+@pytest.mark.usefixtures("real_redis")
 async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: Path, redis_server: RealServer) -> None:
     health, began = Health(), 0
 
@@ -35,6 +36,7 @@ async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: P
     assert began == 2
 
 
+@pytest.mark.usefixtures("real_redis")
 async def test_what_is_lost_after_the_start_is_no_trouble_of_the_start(tmp_path: Path, redis_server: RealServer) -> None:
     health = Health()
 

@@ -46,6 +46,7 @@ WRITERS: Mapping[str, str] = {
     "bot/store/share_waits.py": "ids, times and names of limits",
     "bot/store/shares.py": "ids, times and numbers",
     "bot/store/slack_turns.py": "times",
+    "bot/store/version.py": "a number",
     "bot/trackers/hearing.py": "ids of incidents and times; a tracker's own ids by their digests",
     "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted); "
     "what a step raised passes `said_by`",

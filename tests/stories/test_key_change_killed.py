@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from bot.settings import Settings, load
 from bot.store.ledger_keys import key_file, ledger_key, older_keys
+from bot.store.version import claim_version
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Plan, Site, die, well
 from tests.support.fakes_graph import fact
@@ -98,6 +99,7 @@ class Evening:
 
 
 async def evening(redis: Redis, folder: Path) -> Evening:
+    await claim_version(redis)
     key = ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(folder)}))
     site = Site(clock=SetClock(datetime.now(UTC)), facts=well(*HOSTS))
     for host in (OVER, RUNS, WAITS):

@@ -66,6 +66,7 @@ async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path)
             await world.slack.connected()
 
 
+@pytest.mark.usefixtures("real_redis")
 async def test_an_inventory_that_cannot_be_used_is_told_once(tmp_path: Path, redis_server: RealServer) -> None:
     (tmp_path / "inventory.yaml").write_text("groups: {g: {hosts: '-bad'}}\n")
     given = {"SLACK_BOT_TOKEN": "xoxb-1-a", "SLACK_APP_TOKEN": "xapp-1-a", "INVENTORY": str(tmp_path / "inventory.yaml")}

@@ -1,0 +1,23 @@
+"""The version of everything that is stored: every key in Redis (LangGraph's checkpoints and the approval ledger too) and the evidence folder."""
+
+from redis.asyncio import Redis
+
+from bot.store.keys import FIXED, VERSION
+from tools.ledger.reach import text_of
+
+STORE_VERSION = 1
+# Raise it with every change of what is stored or of how it is read.
+
+CLAIM = """
+local version = redis.call('GET', KEYS[1])
+if version then return version end
+if redis.call('EXISTS', unpack(KEYS, 2)) > 0 then return '' end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+"""
+# KEYS: the version, then the keys that show that there is data. One script, so that two processes that start on an empty store both succeed.
+
+
+async def claim_version(redis: Redis) -> str:
+    """Return the version of the store, after writing STORE_VERSION into an empty one. Empty: there is data without a version."""
+    return text_of(await redis.eval(CLAIM, 1 + len(FIXED), VERSION, *FIXED, str(STORE_VERSION)))
