@@ -27,7 +27,7 @@ class Condition:
     argv: tuple[str, ...]
     expects: str
     id: str = ""
-    """What it is known by where something is decided by it; empty for the others. Records from before there were ids have none."""
+    """What it is known by where something is decided by it; empty for the others."""
 
 
 Lasts = Literal["read", "boot", "silence", "proved"]
@@ -60,13 +60,6 @@ class FaultCondition:
         return cls(**values)
 
 
-def plain(row: Any) -> dict[str, Any]:
-    """A row with its conditions as plain values; an empty id is left out, so that what was written before there were ids reads the same."""
-    values: dict[str, Any] = asdict(row)
-    values["conditions"] = [{k: v for k, v in one.items() if k != "id" or v} for one in values["conditions"]]
-    return values
-
-
 @dataclass(frozen=True, slots=True)
 class Action:
     """Canonical and complete. `argv` is the `rackmedic-act start` call without digest and boot id: (remedy, *arguments);
@@ -97,14 +90,11 @@ class Action:
     requested_by: str = ""
     """Who asked for it in words or edited it; empty when RackMedic itself proposed it."""
     fault: FaultCondition | None = None
-    """What must still be there for it to start; None for what is right without a fault. Records from before it was read again have none."""
+    """What must still be there for it to start; None for what is right without a fault."""
 
     def canonical(self) -> str:
         """One line of JSON, keys sorted, no blanks: the bytes that are hashed, stored and compared."""
-        values = plain(self)
-        if self.fault is None:
-            del values["fault"]
-        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @property
     def digest(self) -> str:
@@ -115,8 +105,8 @@ class Action:
     def from_canonical(cls, text: str) -> "Action":
         """The inverse of `canonical`."""
         row: dict[str, Any] = json.loads(text)
-        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c.get("id", "")) for c in row.pop("conditions"))
-        fault = FaultCondition.of(row.pop("fault")) if "fault" in row else None
+        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in row.pop("conditions"))
+        fault = FaultCondition.of(row["fault"]) if row["fault"] else None
         lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
         return cls(**{**row, **lists, "conditions": conditions, "fault": fault})
 

@@ -16,7 +16,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from tests.bench.loop_stand import CHANNEL, REPORTER, Room, StandIns, room
 from tests.bench.loop_time import Leaping
 from tests.bench.stand import without
 from tests.bench.truth import read_truth
-from tools.action import Action, plain
+from tools.action import Action
 from tools.ledger.reach import text_of
 
 FAULT, UNSURE = "G17", "gib-bada386b"
@@ -211,7 +211,7 @@ def _as_json(state: Incident) -> str:
 
 def _action(action: Action) -> str:
     """All of it that a person decides about, without its ids."""
-    told = plain(action)
+    told = asdict(action)
     whole = json.dumps({name: told[name] for name in ("remedy", "target", "via", "args", "argv", "command")}, sort_keys=True)
     return whole.replace(action.approval, "apr")
 

@@ -364,7 +364,6 @@ class Office:
         worker: str = "w1",
         brakes: Brakes | None = None,
         policy: str = "",
-        catalogue: str = "",
         waits: Waits | None = None,
         fallback: tuple[str, ...] = (),
         alone: bool = False,
@@ -397,16 +396,16 @@ class Office:
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)
         self.woken: list[str] = []
-        self._wire(policy, catalogue, fallback)
+        self._wire(policy, fallback)
         self._clicks = itertools.count()
 
-    def _wire(self, policy: str, catalogue: str, fallback: tuple[str, ...]) -> None:
+    def _wire(self, policy: str, fallback: tuple[str, ...]) -> None:
         self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin, self.table, NoSchedule())
         self.acting = ActionPorts(
             reading=self.ports,
             ledger=self.ledger,
             transport=self.site,
-            catalogue=catalogue or catalogue_hash(),
+            catalogue=catalogue_hash(),
             policy=(lambda: policy) if policy else self.rights.policy,
             authorised=self.rights.of,
             facts_of=self.facts_of,

@@ -8,7 +8,7 @@ from functools import cache
 
 from tools.acting.conditions import filled
 from tools.acting.scheduled import readings_of
-from tools.action import Action, Condition, FaultCondition, new_approval_id, plain
+from tools.action import Action, Condition, FaultCondition, new_approval_id
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
 from tools.nodekit.generate import template
@@ -146,7 +146,7 @@ def catalogue_hash() -> str:
 def hash_of(remedies: Mapping[str, Remedy], kinds: Mapping[str, Kind]) -> str:
     """The same of any tables."""
     tables = {
-        "remedies": [plain(remedy) for remedy in remedies.values()],
+        "remedies": [asdict(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},
         "kit": template("act.sh"),
     }

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
-from tools.ledger import audit, older, record
+from tools.ledger import audit, record
 from tools.ledger.brakes import Brakes, BrakeStatus, Used
 from tools.ledger.history import ActionHistory, history
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
@@ -189,7 +189,8 @@ class Book:
             states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
         executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
-        return BrakeStatus(*older.stopped_by(brakes), tuple(breakers), executing, unknown)
+        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if "stop" in brakes else ("", "")
+        return BrakeStatus(who, why, tuple(breakers), executing, unknown)
 
     async def held_back(self, seen: Record) -> str:
         """Which brake would keep this action from its claim now, in the words of the refusal; empty where none would. The claim alone decides:

@@ -138,23 +138,19 @@ class Terms:
     """False for what only looks (an exclusive check): it holds its targets and obeys the kill switch, but uses up no blast radius."""
 
     turn: int = 0
-    """The turn of its incident that it is of: once that has ended without wanting it, it is taken back. Records of before have none."""
+    """The turn of its incident that it is of: once that has ended without wanting it, it is taken back."""
     sets: tuple[str, ...] = ()
-    """The approver sets of the policy that `approvers` came from; empty where the channel's own approve, as in records of before."""
+    """The approver sets of the policy that `approvers` came from; empty where the channel's own approve."""
 
     def canonical(self) -> str:
         """One line of JSON: what is signed together with the action."""
-        row = asdict(self) | {"approvers": sorted(self.approvers)}
-        for name in ("turn", "sets"):
-            if not row[name]:
-                del row[name]
-        return json.dumps(row, sort_keys=True, separators=(",", ":"))
+        return json.dumps(asdict(self) | {"approvers": sorted(self.approvers)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_canonical(cls, text: str) -> "Terms":
         """The inverse of `canonical`. TypeError for a field that Terms do not have: nothing is decided by terms that are read in part."""
         row = json.loads(text)
-        lists = {"sets": tuple(row.get("sets", ())), "covers": tuple(row["covers"])}
+        lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
         return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
 
 

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import cast, get_args
 
 from tools.action import Action
-from tools.ledger import older
 from tools.ledger.record import Outcome, Record, Tampered, Terms, Vote
 from tools.ledger.states import State
 
@@ -127,8 +126,8 @@ def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal:
         says=row.get("says", ""),
         outcome=_outcome(row.get("outcome", "")),
         ended_by=row.get("ended_by", ""),
-        replaced_by=older.replaced_by(row),
-        covered_by=older.covered_by(row),
+        replaced_by=row.get("replaced_by", ""),
+        covered_by=row.get("covered_by", ""),
         old_key=signed != {seal.current},
         mac=row["mac"],
         raw_votes=votes_bytes(votes),

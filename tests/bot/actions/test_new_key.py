@@ -6,8 +6,9 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from tests.stores.kept import Kept
-from tests.support.fakes_actions import BOB, KEY, Office, Site, hung, well
+from tests.support.fakes_actions import BOB, KEY, Office, Plan, Site, die, hung, well
+from tests.support.fakes_graph import fact
+from tools.fact import Fact
 from tools.ledger.record import OldKey, Refused
 from tools.ledger.states import State
 
@@ -64,18 +65,35 @@ async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minu
     assert (anew.action.remedy, anew.approval == first.approval) == (first.action.remedy, False)
 
 
-async def test_a_store_of_before_goes_on_under_a_new_key(store: Redis, tmp_path: object) -> None:
-    kept = Kept("2026-11-21.json.xz")
-    office = await kept.office(store, tmp_path)  # type: ignore[arg-type]  # pytest's folder
-    restarted = after_the_change(office)
-    ledger = restarted.ledger
-    agreed, runs, over = (kept.cast[name] for name in ("approved action", "executing action", "failed"))
+async def test_a_new_key_ends_what_was_agreed_and_leaves_what_runs_and_what_is_over(store: Redis) -> None:
+    site = Site(facts=well(*HOSTS))
+    office = Office(store, site)
+    site.sick(slow("n3"))
+    site.fails["reset_clocks"] = 1
+    over = (await office.approve(await office.mention("n3 is slow", thread="1.0"), "reset_clocks")).approval
+    site.fails.clear()
+    site.facts = well(*HOSTS)
+    site.sick(slow("m2"))
+    (runs,) = await office.pending(await office.mention("m2 is slow", thread="2.0"))
+    await office.click(runs)
+    site.at = Plan("start:after")
+    await die(office.actions.drive(runs.approval))
+    site.facts = well(*HOSTS)
+    site.sick(slow("n1"))
+    (agreed,) = await office.pending(await office.mention("n1 is slow", thread="3.0"))
+    await office.ledger.stop(BOB, "looking at the racks")
+    await office.click(agreed)
+    ledger = after_the_change(office).ledger
     ended = await ledger.rotate("terminal:root@here")
-    assert agreed in ended
+    assert agreed.approval in ended
     assert {(await ledger.record(name)).state for name in ended} == {State.SUPERSEDED}
-    assert runs in (await ledger.keys()).running
-    assert (await ledger.record(runs)).state is State.EXECUTING
+    assert runs.approval in (await ledger.keys()).running
+    assert (await ledger.record(runs.approval)).state is State.EXECUTING
     assert (await ledger.record(over)).state is State.FAILED
     with pytest.raises(OldKey):
-        await ledger.vote(runs, (await ledger.record(runs)).digest, BOB, "approve", "late")
+        await ledger.vote(runs.approval, runs.digest, BOB, "approve", "late")
     assert (await ledger.verify()).good
+
+
+def slow(host: str) -> Fact:
+    return fact(host, "smi", "gpu.throttle.applications_clocks", True, "gpu3")
