@@ -396,5 +396,5 @@ class Incident(TypedDict, total=False):
     correction: dict[str, Any]
     """What people say it really was (`PersonsWord`)."""
     milestones: list[list[Any]]
-    """When it came to something (`Milestone`), oldest first; incidents of before have none."""
+    """When it came to something (`Milestone`), oldest first."""
     stats: dict[str, Any]

@@ -1,10 +1,9 @@
 """A closed incident becomes a row that later ones can search, after the report that closed it; one that lives again is of the past no more."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from bot.desk.desk import Board
-from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
 from graph.earlier import EarlierCause, EarlierIncident, Ended
 from graph.incident.lifecycle import all_cured
@@ -93,21 +92,3 @@ class RememberingBoard:
             await self._earlier.keep(row)
         else:
             await self._earlier.forget(incident)
-
-
-class CatchingUp:
-    """Incidents that were closed before such rows were kept get theirs; those that have one are passed over."""
-
-    def __init__(self, earlier: EarlierIncidents, closed: ClosedIncidents, state_of: Callable[[str], Awaitable[Incident]]) -> None:
-        self._earlier, self._closed, self._state_of = earlier, closed, state_of
-
-    async def __call__(self) -> int:
-        """How many got one."""
-        left, added = await self._closed.remaining(), 0
-        for incident in await self._earlier.without(list(left)):
-            state = await self._state_of(incident)
-            row = earlier_of(state, IncidentRows(state).item.at) if state else None
-            if row is not None:
-                await self._earlier.keep(row, timedelta(milliseconds=left[incident]) if left[incident] > 0 else None)
-                added += 1
-        return added

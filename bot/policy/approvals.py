@@ -62,11 +62,10 @@ def terms(action: Action, group: str, group_size: int, *, drained: bool, job_sta
 
 def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
     """Changes when anything does that decides who may approve what: an action approved under another policy does not run."""
-    told = [(row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels]
-    rows = sorted(row if row[-1] else row[:-1] for row in told)  # without customers as it was before there were any
+    rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels)
     numbers = [RULES, dict(QUORUM), BY_HAND, RELAXED, DECIDE_SECONDS, START_SECONDS]
-    more = [table.model_dump(mode="json")] if table and table != ApproverTable() else []  # without a file as it was before there were any
-    return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, *more], sort_keys=True).encode()).hexdigest()[:16]
+    sets = (table or ApproverTable()).model_dump(mode="json")
+    return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, sets], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def may_still_approve(record: Record, voter: str) -> bool:

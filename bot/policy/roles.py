@@ -62,7 +62,6 @@ _OF_CUSTOMERS: Final = frozenset(
 # fmt: off
 _REST: Final[Mapping[str, Act]] = {
     "button.diagnosis.hand_off":       Act(INSIDE,   "hand the incident to people"),
-    "button.diagnosis.why":            Act(INSIDE,   "ask for the evidence"),
     "button.diagnosis.recheck":        Act(INSIDE,   "have it looked at again"),
     "button.diagnosis.details":        Act(INSIDE,   "see everything that was read"),
     "button.feedback.vote":         Act(INSIDE,   "say whether a diagnosis helped"),

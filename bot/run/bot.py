@@ -23,7 +23,7 @@ from bot.cards.incidents.close_modal import choices
 from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
-from bot.desk.earlier import CatchingUp, RememberingBoard
+from bot.desk.earlier import RememberingBoard
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.pulse import BoardWithPulse, Pulse
@@ -160,9 +160,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         board = BoardWithPulse(learning.watching(RememberingBoard(counting, earlier, world.ports.clock)), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
         desk = _desk(settings, store, window, _turns(store, thinking.ports), board, fetch, world)
-        closed = ClosedIncidents(store.redis)
-        catch_up = CatchingUp(earlier, closed, thinking.stored.state)
-        retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
+        retention = Retention(settings, window.inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living, window.board.catch_up), CutOff(window.client, window.pane.open))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
         chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores, learning.following.run)

@@ -50,13 +50,8 @@ def last_time(folder: Path) -> LastTime | None:
         return None
 
 
-async def nothing_missed() -> int:
-    """Every closed incident can be found already."""
-    return 0
-
-
 class Retention:
-    """One for each process that works. `catch_up` has incidents found that were closed before they could be."""
+    """One for each process that works."""
 
     def __init__(
         self,
@@ -65,11 +60,9 @@ class Retention:
         closed: "ClosedIncidents",
         clock: Clock,
         *,
-        catch_up: Callable[[], Awaitable[int]] = nothing_missed,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
-        self._catch_up = catch_up
 
     async def run(self) -> None:
         """Until cancelled, an hour apart."""
@@ -84,10 +77,10 @@ class Retention:
             return None
         open_now = frozenset(await self._open())
         pruned = await asyncio.to_thread(self._prune, open_now, now)
-        gone, caught_up = await self._trimmed(), await self._catch_up()
+        gone = await self._trimmed()
         done = LastTime(now, pruned.outputs, pruned.bytes, pruned.cited, gone)
         await asyncio.to_thread(_write, folder, done)
-        log.info("retention.done", caught_up=caught_up, **asdict(done))
+        log.info("retention.done", **asdict(done))
         return done
 
     async def _trimmed(self) -> int:

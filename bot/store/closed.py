@@ -55,19 +55,6 @@ class ClosedIncidents:
         ids = await self._ids()
         return [row for at in range(0, len(ids), BATCH) for row in await self._seen(ids[at : at + BATCH])]
 
-    async def remaining(self) -> dict[str, int]:
-        """Every closed incident, and for how many milliseconds it stays; less than none where we hold nodes of it."""
-        ids, found = await self._ids(), dict[str, int]()
-        for at in range(0, len(ids), BATCH):
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for incident in ids[at : at + BATCH]:
-                    pipe.hget(self._names.of(incident), "lifecycle")
-                    pipe.pttl(self._names.of(incident))
-                answers: list[Any] = await pipe.execute()
-            rows = zip(ids[at : at + BATCH], answers[::2], answers[1::2], strict=True)
-            found |= {incident: left for incident, lifecycle, left in rows if lifecycle == b"closed"}
-        return found
-
     async def _ids(self) -> list[str]:
         head, tail = self._names.of("\0").split("\0")
         found = [key.decode() async for key in self._redis.scan_iter(match=self._names.of("*"), count=500)]

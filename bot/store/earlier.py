@@ -33,11 +33,11 @@ class EarlierIncidents:
     ) -> None:
         self._redis, self._heard, self._keep, self._names, self._most = redis, heard, keep, names or Names(), most
 
-    async def keep(self, row: EarlierIncident, goes_in: timedelta | None = None) -> None:
-        """In the place of what was known of it; `goes_in` where its incident has been closed for a while."""
+    async def keep(self, row: EarlierIncident) -> None:
+        """In the place of what was known of it."""
         score, kinds = row.closed.timestamp(), _kinds(row.places, row.devices, row.labels)
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.set(self._row(row.incident), row.model_dump_json(exclude_defaults=True), px=goes_in or self._keep)
+            pipe.set(self._row(row.incident), row.model_dump_json(exclude_defaults=True), px=self._keep)
             for key in (self._names.earlier("all"), *(self._names.earlier(*kind) for kind in kinds)):
                 pipe.zadd(key, {row.incident: score})
                 pipe.zremrangebyrank(key, 0, -1 - self._most)
@@ -50,11 +50,6 @@ class EarlierIncidents:
     async def forget(self, incident: str) -> None:
         """It lives again, or never was of the past."""
         await self._redis.delete(self._row(incident))
-
-    async def without(self, incidents: Sequence[str]) -> list[str]:
-        """Those of these that have no row."""
-        rows = await self._redis.mget([self._row(one) for one in incidents]) if incidents else []
-        return [one for one, row in zip(incidents, rows, strict=True) if row is None]
 
     async def recall(self, sought: Sought) -> Recalled:
         """What is kept of the sought, as far as its reader may hear of it. Trouble is a value."""
@@ -96,7 +91,7 @@ class EarlierIncidents:
 
 
 def _read(text: bytes) -> EarlierIncident | None:
-    """A row that another version wrote and that we cannot read is none: its incident is written anew by whoever catches up."""
+    """Return None for a damaged row: one of them must not keep the others from being found."""
     try:
         return EarlierIncident.model_validate_json(text)
     except ValidationError:

@@ -43,7 +43,7 @@ class Lessons:
         return int(await self._redis.get(LESSONS_VERSION) or 0)
 
     async def all(self) -> list[Lesson]:
-        """Every lesson, by its id. One that another version wrote and that we cannot read is passed over, and stays."""
+        """Every lesson, by its id. A damaged one is passed over, and stays."""
         rows = cast(dict[bytes, bytes], await awaited(self._redis.hgetall(LESSONS)))
         return sorted((one for raw in rows.values() if (one := _read(raw)) is not None), key=lambda one: one.id)
 

@@ -6,8 +6,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from graph.conversation.intents import INTENTS, Intent
 from graph.reading.hosts import HostBook
 from graph.state import Item, ItemKind, Stored
@@ -94,11 +92,6 @@ class Vocabulary:
 
 
 def said_of(item: Item) -> Said | None:
-    """What was understood when the item came in; None for items that are no message of a person, or were stored before there were intents."""
+    """What was understood when the item came in; None for items that are no message of a person."""
     row = item.data.get("said")
-    if not isinstance(row, Mapping):
-        return None
-    try:
-        return Said.model_validate({**row, "text": item.text})
-    except ValidationError:  # stored by a newer version with an intent that this one does not know
-        return Said(text=item.text)
+    return Said.model_validate({**row, "text": item.text}) if isinstance(row, Mapping) else None

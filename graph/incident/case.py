@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, cast
@@ -93,9 +93,9 @@ class Turn:
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":
-        """What older versions stored beside it is passed over."""
+        """The inverse of `write`."""
         stored: dict[str, Any] = state.get("turn") or {}
-        return cls(**{row.name: _frozen(stored[row.name]) for row in fields(cls) if row.name in stored})
+        return cls(**{name: _frozen(value) for name, value in stored.items()})
 
     def write(self) -> dict[str, Any]:
         """Plain JSON, defaults left out."""

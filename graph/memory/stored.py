@@ -55,7 +55,7 @@ class StoredThreads:
         return f"{self._prefix}:{{{thread}}}:{kind}"
 
     async def latest(self, thread: str, ns: str) -> StoredStep | None:
-        """What was put last; where that is deleted, or the thread was stored before heads were, the last by name."""
+        """What was put last; where that is deleted, the last by name."""
         low = field_of(ns, "")
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(self.key(thread, "heads"), ns)

@@ -50,7 +50,7 @@ def test_of_several_groups_nobody_decides_who_does_not_about_each(groups: list[s
     assert all(together == (NOBODY,) or set(together) <= set(TABLE.sets_for([group], risk)) for group in groups)
 
 
-def test_a_file_without_a_table_is_the_policy_of_before_there_were_any() -> None:
+def test_the_policys_hash_is_the_same_without_a_file_and_with_an_empty_table() -> None:
     assert policy_hash([], []) == policy_hash([], [], ApproverTable())
     assert policy_hash([], []) != policy_hash([], [], TABLE)
 

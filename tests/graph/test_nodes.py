@@ -198,20 +198,20 @@ def test_a_newer_answer_replaces_the_older_whole() -> None:
 
 
 def test_a_turn_survives_the_state() -> None:
-    assert Turn.read({"turn": {"hosts": "n1", "asked_before": 1}}) == Turn(hosts="n1")
+    assert Turn.read({"turn": {"hosts": "n1"}}) == Turn(hosts="n1")
     turn = Turn(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked=("When?",))
     assert Turn.read({"turn": turn.write()}) == turn
     assert Turn().write() == {}
 
 
-async def test_a_row_of_long_ago_that_nobody_needs_stops_no_turn() -> None:
+async def test_execute_reads_no_row_that_it_does_not_need() -> None:
     world = World(fleet=FakeFleet(healthy(*HOSTS)))
-    given = state(report={"words": "of another version"}, to_look=[{"hosts": "n1", "check": "smi"}])
+    given = state(report={"words": "unreadable"}, to_look=[{"hosts": "n1", "check": "smi"}])
     assert (await execute(given, runtime=runtime(world)))["stats"]["checks"] == 1
 
 
 async def test_an_answer_leaves_every_row_but_its_own_as_it_is_stored() -> None:
-    given = state(item("status?", "status"), turn={"hosts": "n1", "asked_before": 1}, hypotheses=[{"label": LOST}], lifecycle="waiting")
+    given = state(item("status?", "status"), turn={"hosts": "n1"}, hypotheses=[{"label": LOST}], lifecycle="waiting")
     update = await conclude(given, runtime=runtime(World()))
     assert set(update) == {"report", "facts", "stats", "done_items", "to_look", "tier", "turns"}
     assert "State: waiting" in update["report"]["reply"]

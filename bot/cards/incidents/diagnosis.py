@@ -18,9 +18,8 @@ from graph.state import Hypothesis, Outcome, Stats
 from kb.scan import lines_in
 from tools.inventory.ranges import fold
 
-HAND_OFF, WHY, RECHECK, DETAILS = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck", "diagnosis.details"
-BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck", DETAILS: "details"}
-"""`why` and `recheck` stand on cards of before: the details tell why, the menu has a look again, and whoever types them is still answered."""
+HAND_OFF, RECHECK, DETAILS = "diagnosis.hand_off", "diagnosis.recheck", "diagnosis.details"
+BUTTONS = {HAND_OFF: "hand_off", RECHECK: "recheck", DETAILS: "details"}
 
 NO_LINKS: Mapping[str, Part] = {}
 HEADLINES: Mapping[Outcome, tuple[str, str]] = {

@@ -28,9 +28,8 @@ class GuideRunning:
         """As the turn holds it; None where no guide runs."""
         if not row.get("id"):
             return None
-        began = {name: datetime.fromisoformat(at) for name, at in row.get("began", {}).items()}
-        looked, rest = tuple(row.get("looked", ())), bool(row.get("rest"))
-        return cls(str(row["id"]), str(row.get("hosts", "")), looked, began, rest, str(row.get("by", "")))
+        began = {name: datetime.fromisoformat(at) for name, at in row["began"].items()}
+        return cls(row["id"], row["hosts"], tuple(row["looked"]), began, row["rest"], row["by"])
 
     def write(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -155,12 +155,6 @@ def test_a_diagnosis_button_comes_back_as_it_was_made(does: str) -> None:
     assert diagnosis.read(click(made)) == Press(does, "i1", "T1.C1.1")
 
 
-@pytest.mark.parametrize(("button", "does"), [(diagnosis.WHY, "why"), (diagnosis.RECHECK, "recheck")])
-def test_the_button_of_a_card_of_before_is_still_understood(button: str, does: str) -> None:
-    old = {"action_id": button, "value": '{"incident":"i1","item":"T1.C1.1"}'}
-    assert diagnosis.read(click(old)) == Press(does, "i1", "T1.C1.1")
-
-
 def test_handing_off_asks_before_it_does() -> None:
     [made] = [b for b in buttons(diagnosis.render("i1", REPORT).blocks) if b["action_id"] == diagnosis.HAND_OFF]
     assert made["confirm"]["confirm"]["text"] == "Hand off"
@@ -236,7 +230,7 @@ def test_a_foreign_button_is_refused_in_words() -> None:
         {},
         {"actions": []},
         click({"action_id": "other", "value": "{}"}),
-        click({"action_id": diagnosis.WHY, "value": "[]"}),
+        click({"action_id": diagnosis.DETAILS, "value": "[]"}),
     )
     for payload in payloads:
         with pytest.raises(OldButton, match="older version"):

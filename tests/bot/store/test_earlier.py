@@ -9,9 +9,8 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.desk.earlier import CatchingUp, RememberingBoard, earlier_of
+from bot.desk.earlier import RememberingBoard, earlier_of
 from bot.policy.channels import bindings, heard
-from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
 from bot.store.keys import Names
 from graph.earlier import EarlierCause, EarlierIncident, Sought
@@ -124,7 +123,7 @@ async def test_an_index_that_nobody_searches_does_not_grow_for_ever(redis: Redis
 async def test_a_row_that_cannot_be_read_is_passed_over(redis: Redis) -> None:
     earlier = kept_on(redis)
     await earlier.keep(row("a", 9, "n1"))
-    await redis.set(Names().of("a", "earlier"), b'{"later": "version"}')
+    await redis.set(Names().of("a", "earlier"), b'{"damaged": 1}')
     assert await names(earlier, ask("n1")) == []
 
 
@@ -204,19 +203,3 @@ async def test_the_report_that_closes_it_makes_it_past_and_one_that_opens_it_aga
     assert await names(earlier, ask("n1")) == ["inc-1"]
     await remembering.report("inc-1", state("open"), report)
     assert await names(earlier, ask("n1")) == []
-
-
-async def test_incidents_that_were_closed_before_get_their_rows_and_go_when_they_would_have_gone(redis: Redis) -> None:
-    earlier, hash_of = kept_on(redis), Names().of("inc-1")
-    await redis.hset(hash_of, "lifecycle", "closed")
-    await redis.expire(hash_of, 500)
-    await redis.hset(Names().of("inc-2"), "lifecycle", "open")
-
-    async def state_of(incident: str) -> Incident:
-        assert incident == "inc-1"
-        return state()
-
-    catch_up = CatchingUp(earlier, ClosedIncidents(redis), state_of)
-    assert [await catch_up(), await catch_up()] == [1, 0]
-    assert await names(earlier, ask("n1")) == ["inc-1"]
-    assert 0 < await redis.ttl(Names().of("inc-1", "earlier")) <= 500
