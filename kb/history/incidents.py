@@ -1,5 +1,6 @@
 """Past incidents as people recorded them: the seed files, later the accepted lessons. The files are the truth, any index is rebuilt from them."""
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,16 @@ class PastIncident:
 
 def load_seeds(folder: Path = SEEDS, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
     """Every incident of a folder. `labels`: the labels that exist, when they are to be checked. Raises BadSeeds."""
+    return _shipped() if folder == SEEDS and labels is None else _read_folder(folder, labels)
+
+
+@functools.cache
+def _shipped() -> tuple[PastIncident, ...]:
+    """Read the shipped incidents, once per process: they do not change while it runs."""
+    return _read_folder(SEEDS, None)
+
+
+def _read_folder(folder: Path, labels: Collection[str] | None) -> tuple[PastIncident, ...]:
     problems = Problems()
     found: list[PastIncident] = []
     taken: set[str] = set()

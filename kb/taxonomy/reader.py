@@ -1,5 +1,6 @@
 """Reads taxonomy files. Everything that is wrong with them is found in one pass and refused together."""
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -36,9 +37,9 @@ class BadTaxonomy(Exception):
 def load_taxonomy(*dirs: Path) -> Taxonomy:
     """The built-in leaves with those of `dirs` added, later directories overriding leaves of the same label. Raises BadTaxonomy."""
     problems = Problems()
-    branches = dict(CATEGORIES)
-    leaves: dict[str, _Found] = {}
-    for folder in (BUILT_IN, *dirs):
+    built_in, titles = _built_in()
+    leaves, branches = dict(built_in), dict(titles)
+    for folder in dirs:
         leaves |= _folder(folder, branches, problems)
     _cross_check(leaves, branches, problems)
     if problems.found:
@@ -52,6 +53,16 @@ class _Found:
 
     leaf: Leaf | None
     where: Spot
+
+
+@functools.cache
+def _built_in() -> tuple[Mapping[str, _Found], Mapping[str, str]]:
+    """Read the shipped leaves and branch titles, once per process: they do not change while it runs."""
+    problems, branches = Problems(), dict(CATEGORIES)
+    leaves = _folder(BUILT_IN, branches, problems)
+    if problems.found:
+        raise BadTaxonomy(problems.found)
+    return leaves, branches
 
 
 def _folder(folder: Path, branches: dict[str, str], problems: Problems) -> dict[str, _Found]:

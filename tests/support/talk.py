@@ -1,7 +1,9 @@
 """A thread in which people talk, over a simulated cluster: its diagnosis, and what is answered to each message, read as in Slack."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,7 +16,7 @@ from graph.conversation.read import read
 from graph.conversation.said import Said
 from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
 from graph.incident.visible import vocabulary
-from graph.ports import Ports, Progress
+from graph.ports import Ports, Progress, silent
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Attachment, Incident, Item, ItemKind, Ladder, Origin
@@ -38,6 +40,12 @@ def case_of(*faults: dict[str, Any], nodes: Sequence[str] = ("gpu-001", "gpu-002
     return parse_case({"nodes": list(nodes), "faults": list(faults), "ticket": ticket, **more}, default_id="talk")
 
 
+@cache
+def seed_history() -> History:
+    """Return the shipped incidents, indexed once per worker. Tests that add lessons make a History of their own."""
+    return History(load_seeds())
+
+
 @dataclass
 class Talk:
     """One incident. Each message comes `minutes` after the one before."""
@@ -58,19 +66,35 @@ class Talk:
 
     @classmethod
     async def of(cls, case: SimulatedCase) -> "Talk":
-        """A thread in which the case was reported and looked at."""
-        talk = cls.over(staged(case, controller="slurm-controller"))
-        await talk.reports(talk.stage.text)
-        return talk
+        """A thread in which the case was reported and looked at. Each worker diagnoses a case once; a test gets a copy of its own."""
+        key = repr(case)
+        if key not in _DIAGNOSED:
+            talk = cls.over(staged(case, controller="slurm-controller"))
+            await talk.reports(talk.stage.text)
+            _DIAGNOSED[key] = talk
+        return _DIAGNOSED[key].copied()
 
     @classmethod
     def over(cls, stage: Stage, origin: Origin = HERE) -> "Talk":
         """A thread in which nothing was said yet."""
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
-        ports = Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus)
+        ports = Ports(fleet, stage.inventory, load_taxonomy(), seed_history(), evidence, stage.clock, skus=skus)
         talk = cls(stage, ports, origin=origin)
         talk.ports = replace(talk.ports, progress=talk._watch)
+        return talk
+
+    def copied(self) -> "Talk":
+        """Copy all that a turn changes: the cluster, its clock, what the fleet remembers, the evidence and the checkpoints."""
+        shared = (self.ports.taxonomy, self.ports.history, self.ports.skus, self.ports.inventory, self.ports.fleet.checks)
+        memo: dict[int, Any] = {id(value): value for value in shared}
+        saver = cast(InMemorySaver, self.graph.checkpointer)
+        kept = copy.deepcopy((saver.storage, saver.writes, saver.blobs), memo)
+        again = InMemorySaver()
+        again.storage, again.writes, again.blobs = kept
+        stage, ports, ran = copy.deepcopy((self.stage, replace(self.ports, progress=silent, recent={}), self.ran), memo)
+        talk = replace(self, stage=stage, ports=ports, ran=ran, graph=build_incident_graph(again))
+        talk.ports = replace(ports, progress=talk._watch, recent=dict(self.ports.recent))
         return talk
 
     async def reports(self, text: str, *given: Attachment) -> Report:
@@ -122,3 +146,7 @@ class Talk:
     async def _turn(self, item: Item) -> Report:
         self.ran.clear()
         return await run_turn(self.graph, self.ports, item, self.origin)
+
+
+_DIAGNOSED: dict[str, Talk] = {}
+"""Per case: the thread after its first turn. No test gets it, only copies."""

@@ -1,6 +1,7 @@
 """SKU profiles: what a healthy machine of one model shows. Data with sources; an expectation nobody wrote down is None, never a guess."""
 
 import fnmatch
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -50,9 +51,19 @@ class Sku:
 
 def load_skus(*dirs: Path) -> dict[str, Sku]:
     """The built-in profiles, then those of `dirs`; a later one of the same name replaces. BadSku tells all problems at once."""
+    return dict(_built_in()) | _read_folders(dirs)
+
+
+@functools.cache
+def _built_in() -> Mapping[str, Sku]:
+    """Read the shipped profiles, once per process: they do not change while it runs."""
+    return _read_folders((BUILT_IN,))
+
+
+def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
     problems = Problems()
     found: dict[str, Sku] = {}
-    for path in (path for folder in (BUILT_IN, *dirs) for path in files_of(folder)):
+    for path in (path for folder in dirs for path in files_of(folder)):
         document = read(path, problems)
         row = validated(document, _Profile, problems) if document else None
         found |= {row.name: row.sku} if row else {}
