@@ -36,7 +36,9 @@ class Corpus:
     def scores(self, text: str) -> dict[str, float]:
         """Name → score, for every text that shares a term with the query."""
         query = set(tokens(text)) & self.rarity.keys()
-        found = {name: sum(self.rarity[term] * weights.get(term, 0.0) for term in query) for name, weights in self.documents.items()}
+        found = {
+            name: sum(self.rarity[term] * weights[term] for term in query if term in weights) for name, weights in self.documents.items()
+        }
         return {name: score for name, score in found.items() if score > 0}
 
     def likeness(self, text: str, other: str) -> float:

@@ -67,7 +67,7 @@ class Nearest:
         scores = self.labels.scores(text)
         lower = text.lower()
         for leaf in self.leaves:
-            said = sum(_says(lower, word) for word in leaf.words)
+            said = sum(_says(lower, word) for word in leaf.words if word in lower)
             extra = PHRASES * said / (said + HALF_OF_THEM) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra

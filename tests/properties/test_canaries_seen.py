@@ -41,6 +41,7 @@ from tests.support.inventories import inventory
 from tools.checks import CHECKS
 
 TAXONOMY = load_taxonomy()
+WORDS = load_customer_words(TAXONOMY)
 GUIDE = (Path(__file__).parents[2] / "docs" / "customers.md").read_text()
 BETA = "C0CUSTBETA"
 
@@ -133,7 +134,7 @@ def of_theirs() -> Incident:
 
 def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
     kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
-    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, load_customer_words(TAXONOMY), surface.bound, surface.people)
+    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
     cards.reads(state_of=surface.state_of)
     return cards
 

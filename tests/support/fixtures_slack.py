@@ -32,7 +32,7 @@ class Bolt:
 async def bolt_bot(slack: SlackSandbox) -> AsyncIterator[Bolt]:
     """An app that remembers every body it is given, and acks whatever nobody listens for."""
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-    app = AsyncApp(client=client, token=slack.bot_token, raise_error_for_unhandled_request=False)
+    app = AsyncApp(name="rackmedic", client=client, token=slack.bot_token, raise_error_for_unhandled_request=False)
     bolt = Bolt(slack, app, AsyncSocketModeHandler(app, slack.app_token))
 
     @app.middleware

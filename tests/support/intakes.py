@@ -61,6 +61,9 @@ class Provider:
             return answer.status
 
 
+WORDS = load_customer_words(load_taxonomy())
+
+
 @asynccontextmanager
 async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> AsyncIterator[Provider]:
     """A real intake on a free port. `inbox` of a bot that is there already."""
@@ -77,7 +80,7 @@ async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> As
         made[0].woken.append(incident)
 
     told = ToldBook(redis, clock)
-    standing = TicketStates(inbox, SITE, load_customer_words(load_taxonomy()), state_of, nothing_begun, told)
+    standing = TicketStates(inbox, SITE, WORDS, state_of, nothing_begun, told)
     intake = Intake({"acme": (THEIRS, OURS)}, Arrivals(inbox, TicketBook(redis), SITE, clock), standing, redis, wake, Names())
     made.append(Provider(redis, clock, inbox, intake, states, told))
     async with serving("127.0.0.1", 0, intake.routes) as port:

@@ -291,7 +291,13 @@ async def slack_app(surface: Surface, door: Door | None = None) -> AsyncApp:
         return us
 
     client = AsyncWebClient(base_url=surface.client.base_url)
-    app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
+    app = AsyncApp(
+        name="rackmedic",  # without a name, Bolt reads the source of every module on the stack for one
+        client=client,
+        authorize=authorize,
+        process_before_response=True,
+        raise_error_for_unhandled_request=False,
+    )
     Listeners(surface, door).register(app)
     return app
 

@@ -21,6 +21,8 @@ from graph.learning.replay import Replay, compared, named
 
 Scored = Callable[[Path | None], Mapping[str, bool]]
 """The benchmark's cases with a site's folder, by whether each is answered right."""
+Replayed = Callable[[Settings, Settings, Collection[str]], Replay]
+"""(settings before, settings with what is new, ids of new incidents) → the replay. Raises Refusal where fewer are named right."""
 MOST_NAMED: Final = 10
 
 
@@ -35,8 +37,18 @@ class _Taken:
     undecided: int
 
 
-def apply(settings: Settings, folder: Path, to: Path | None, scored: Scored | None, *, as_json: bool, dry: bool = False) -> int:
-    """Take over what was accepted, all or nothing. `scored`: None leaves the benchmark out. Raises Refusal with what would be answered worse."""
+def apply(
+    settings: Settings,
+    folder: Path,
+    to: Path | None,
+    scored: Scored | None,
+    *,
+    as_json: bool,
+    dry: bool = False,
+    replay: Replayed | None = None,
+) -> int:
+    """Take over what was accepted, all or nothing. `scored`: None leaves the benchmark out. `replay` names past incidents without and with it;
+    by default `replayed_with`, which asks about all of them. Raises Refusal with what would be answered worse."""
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {PREFIX}KB_DIR", 2)
@@ -52,7 +64,7 @@ def apply(settings: Settings, folder: Path, to: Path | None, scored: Scored | No
             has = settings.model_copy(update={"kb_dir": with_it})
             if problems := problems_of(has):
                 raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
-            replayed = replayed_with(had, has, {str(one["id"]) for one in taken.entries})
+            replayed = (replay or replayed_with)(had, has, {str(one["id"]) for one in taken.entries})
             bench = benched_with(had.kb_dir, with_it, scored)
             if not dry:
                 for path in files:

@@ -1,7 +1,7 @@
 """Many hosts of one fault: they are put up in waves as large as the brakes leave, and one that does not pass stops the next."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -36,10 +36,10 @@ async def store() -> AsyncIterator[Redis]:
         yield redis
 
 
-def sixty(store: Redis, brakes: Brakes | None = None) -> Office:
-    """Sixty hosts with the same fault."""
+def sixty(store: Redis, brakes: Brakes | None = None, hosts: Sequence[str] = SIXTY) -> Office:
+    """Sixty hosts, some or all of them with the same fault."""
     site = Site(facts=well(*SIXTY, "ctl"))
-    site.sick(*(slow(host) for host in SIXTY))
+    site.sick(*(slow(host) for host in hosts))
     return Office(store, site, rows=inventory(**ROWS), brakes=brakes)
 
 
@@ -72,9 +72,9 @@ async def work(office: Office, incident: str, rows: list[Record]) -> None:
     await office.actions.propose_due(incident)
 
 
-async def test_all_sixty_are_mended_in_waves_and_no_wave_is_larger_than_the_brakes(store: Redis) -> None:
-    office = sixty(store)
-    incident = await mention(office)
+async def test_all_are_mended_in_waves_and_no_wave_is_larger_than_the_brakes(store: Redis) -> None:
+    office = sixty(store, hosts=SIXTY[:12])
+    incident = await office.mention("n[1-12] are slow since noon")
     waves: list[int] = []
     while rows := await office.pending(incident):
         waves.append(len(rows))
@@ -83,8 +83,8 @@ async def test_all_sixty_are_mended_in_waves_and_no_wave_is_larger_than_the_brak
         office.clock.go(minutes=61)
         await office.actions.propose_due(incident)
         await office.turns_of(incident)
-    assert waves == [3] * 20
-    assert sorted(host for host, _, _ in office.site.effects) == sorted(SIXTY)
+    assert waves == [3] * 4
+    assert sorted(host for host, _, _ in office.site.effects) == sorted(SIXTY[:12])
     assert not (await office.ledger.status()).breakers
     assert {row.get("outcome") or row["waiting_for"] for row in await office.ladders(incident)} <= {"proof", "cured"}
     assert await note(office, incident) == ""

@@ -42,6 +42,7 @@ SITE = inventory(
     ],
 )
 BOUND = {row.channel: row for row in SITE.channels}
+WORDS = load_customer_words(load_taxonomy())
 REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
@@ -51,9 +52,8 @@ def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
 
 
 def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
-    words = load_customer_words(load_taxonomy())
     kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
-    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, words, surface.bound, surface.people)
+    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
     cards.reads(state_of=surface.state_of)
     return cards
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,12 @@ import yaml
 
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
-from bot.settings import load
+from bot.settings import Settings, load
 from bot.terminal.builds.applying import apply
 from bot.terminal.builds.building import build
 from bot.terminal.builds.folder import decided, items_of
 from bot.terminal.builds.reviewing import Talk, review_folder
-from graph.learning.replay import compared, named
+from graph.learning.replay import Replay, compared, named
 from kb.history.incidents import PastIncident, load_seeds
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.terminal import rackmedic
@@ -63,6 +63,11 @@ def reviewed(folder: Path, somebody: Somebody, **how: bool) -> Somebody:
 
 def says(folder: Path) -> Mapping[str, str]:
     return {one.id: one.does for one in decided(folder, items_of(folder, LABELS)).values()}
+
+
+def no_past_incidents(had: Settings, has: Settings, new: Collection[str]) -> Replay:
+    """Replay no past incidents: all of them take seconds and decide nothing in most tests here."""
+    return compared([], {}, {}, [])
 
 
 def test_everything_is_asked_once_and_goes_on_where_somebody_stopped(built: Path) -> None:
@@ -118,7 +123,7 @@ def test_what_was_edited_is_what_is_taken_over(built: Path, tmp_path: Path) -> N
     before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
     after = yaml.safe_dump({**before, "root_cause": "A riser that was bent."})
     reviewed(built, Somebody("e", "a", "q", edits=after))
-    assert apply(SITE, built, tmp_path / "kb", None, as_json=True) == 0
+    assert apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     [one] = load_seeds(tmp_path / "kb" / "incidents", LABELS)
     assert one.root_cause == "A riser that was bent."
 
@@ -126,12 +131,12 @@ def test_what_was_edited_is_what_is_taken_over(built: Path, tmp_path: Path) -> N
 def test_only_what_was_accepted_goes_over_and_twice_is_once(built: Path, tmp_path: Path) -> None:
     kb = tmp_path / "kb"
     with pytest.raises(Refusal, match=r"nothing of .* is accepted"):
-        apply(SITE, built, kb, None, as_json=True)
+        apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
     reviewed(built, Somebody("a", "r", "a"))
-    apply(SITE, built, kb, None, as_json=True, dry=True)
+    apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents, dry=True)
     assert not kb.exists()
     for _ in range(2):
-        apply(SITE, built, kb, None, as_json=True)
+        apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
     assert {str(path.relative_to(kb)) for path in kb.rglob("*.*")} == {"incidents/built.yaml", "pages/which-port.md"}
     assert rackmedic("kb", "lint", str(kb)).returncode == 0
     assert rackmedic("kb", "show", "inc-1", environ={"RACKMEDIC_KB_DIR": str(kb)}).returncode == 0
@@ -143,7 +148,7 @@ def test_a_page_of_the_site_is_not_written_over(built: Path, tmp_path: Path) -> 
     page.parent.mkdir(parents=True)
     page.write_text("# Which port\nours.\n")
     with pytest.raises(Refusal, match="there already, with other words"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
     assert page.read_text() == "# Which port\nours.\n"
 
 
@@ -159,7 +164,7 @@ def test_an_id_that_is_a_number_is_taken_over_twice_too(tmp_path: Path) -> None:
     build(SITE, [tmp_path / "one.jsonl"], tmp_path / "built", (), as_json=True)
     reviewed(tmp_path / "built", Somebody("a"))
     for _ in range(2):
-        assert apply(SITE, tmp_path / "built", tmp_path / "kb", None, as_json=True) == 0
+        assert apply(SITE, tmp_path / "built", tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
 
 
 def test_where_nothing_can_be_written_it_is_said(built: Path, tmp_path: Path) -> None:
@@ -167,7 +172,7 @@ def test_where_nothing_can_be_written_it_is_said(built: Path, tmp_path: Path) ->
     (tmp_path / "kb").mkdir()
     (tmp_path / "kb" / "incidents").write_text("a file")
     with pytest.raises(Refusal, match="incidents"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
 
 
 def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> 
     [file] = (built / "incidents").glob("*.yaml")
     (kb / "ours.yaml").write_text(file.read_text())
     with pytest.raises(Refusal, match="known already by another file: inc-1"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
 
 
 def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built: Path, tmp_path: Path) -> None:
@@ -202,8 +207,7 @@ def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built:
 def _named_right() -> str:
     """A past incident that is named right from its words."""
     past, taxonomy = load_seeds(), load_taxonomy()
-    given = named(past, past, taxonomy, CHECKS)
-    return next(one.id for one in past if given[one.id] == one.label)
+    return next(one.id for one in past if named([one], past, taxonomy, CHECKS)[one.id] == one.label)
 
 
 def test_a_lower_benchmark_refuses_and_names_the_cases(built: Path, tmp_path: Path) -> None:
@@ -215,11 +219,11 @@ def test_a_lower_benchmark_refuses_and_names_the_cases(built: Path, tmp_path: Pa
         return {"gib-1": True, "gib-2": kb is None, "gib-3": False}
 
     with pytest.raises(Refusal, match=r"2 of 3 right without it, 1 with it; lost: gib-2\."):
-        apply(SITE, built, tmp_path / "kb", scored, as_json=True)
+        apply(SITE, built, tmp_path / "kb", scored, as_json=True, replay=no_past_incidents)
     assert not (tmp_path / "kb").exists()
     assert asked[0] is None
     assert asked[1] is not None
-    assert apply(SITE, built, tmp_path / "kb", lambda _: {"gib-1": True}, as_json=True) == 0
+    assert apply(SITE, built, tmp_path / "kb", lambda _: {"gib-1": True}, as_json=True, replay=no_past_incidents) == 0
 
 
 def test_a_replay_names_what_is_lost_and_won() -> None:
@@ -264,19 +268,19 @@ def test_a_new_cause_is_accepted_before_its_incidents_and_taken_over_with_them(g
     somebody = reviewed(grown, Somebody("a", "a", "a", "a", "a", "a"))
     kinds = [one.split(" · ")[1] for one in somebody.shown if " · " in one]
     assert kinds == ["cause", "check", "labelled", "labelled", "labelled", "page"]
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     site = SITE.model_copy(update={"kb_dir": tmp_path / "kb"})
     [label] = set(site_taxonomy(site.kb_dir).leaves) - set(LABELS)
     assert label.endswith(".Quench_Pump_Leaks")
     assert "cat_proc_driver_ours_state" in site_checks(site)
     assert [one.label for one in site_incidents(site.kb_dir) if one.id.startswith("pump")] == [label] * 3
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0, "twice is once"
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0, "twice is once"
 
 
 def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Path, tmp_path: Path) -> None:
     somebody = reviewed(grown, Somebody("r", "r", "a", "2", "r", "r", "r"))
     assert re.search(r"unknown label \w+\.\w+\.Quench_Pump_Leaks", "\n".join(somebody.shown))
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True) == 0
+    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     assert not (tmp_path / "kb" / "taxonomy").exists()
     assert [one.label in LABELS for one in site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
 
@@ -284,7 +288,7 @@ def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Pat
 def test_an_incident_of_a_cause_that_nobody_accepted_is_not_taken_over(grown: Path, tmp_path: Path) -> None:
     reviewed(grown, Somebody("s", "s", "a", "q"))
     with pytest.raises(Refusal, match="their label is new here and was not accepted: pump-1"):
-        apply(SITE, grown, tmp_path / "kb", None, as_json=True)
+        apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
     assert not (tmp_path / "kb").exists()
 
 
