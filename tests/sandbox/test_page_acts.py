@@ -25,7 +25,7 @@ from tests.support.clock import PATIENCE
 from tests.support.fixtures_browser import ARGS, CHROMIUM, needs_chromium
 from tests.support.terminal import rackmedic
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_chromium, pytest.mark.tier2, pytest.mark.asyncio(loop_scope="module")]
 STORIES = json.loads((Path(__file__).parents[2] / "deploy/sandbox/slack/page/stories.json").read_text())["stories"]
 INCIDENTS = "C0GPUINC"
 

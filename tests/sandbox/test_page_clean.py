@@ -11,7 +11,7 @@ from deploy.sandbox.demo import sandbox
 from tests.sandbox.test_slack_page import CARD, MODAL
 from tests.support.fixtures_browser import browser_page, needs_chromium
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.tier2]
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 FOUND = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations
   .filter(one => ['critical', 'serious'].includes(one.impact)).map(one => one.id + ': ' + one.nodes.map(node => node.html.slice(0, 160)).join(' | '))"""

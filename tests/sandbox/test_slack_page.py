@@ -24,9 +24,10 @@ ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-pytestmark = pytest.mark.skipif(
-    not Path(CHROMIUM).exists(), reason=f"NOT CHECKED: the page needs a browser, and {CHROMIUM} is not installed"
-)
+pytestmark = [
+    pytest.mark.tier2,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"NOT CHECKED: the page needs a browser, and {CHROMIUM} is not installed"),
+]
 
 
 def plain(text: str) -> dict[str, Any]:

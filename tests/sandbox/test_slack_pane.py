@@ -130,6 +130,7 @@ async def test_prompts_and_titles_belong_to_a_thread_of_the_assistant(slack: Sla
         await client.assistant_threads_setTitle(channel_id="D0NOBODY", thread_ts=root, title="t")
 
 
+@pytest.mark.tier2
 @needs_chromium
 @assistant
 async def test_in_the_page_a_chat_opens_with_its_prompts_which_go_when_one_is_pressed(slack: SlackSandbox, client: AsyncWebClient) -> None:

@@ -183,9 +183,8 @@ def _changed(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Action)])
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_the_digest_covers_every_field(row: Remedy, field: str) -> None:
-    action = _build(row.id, needs_drained=True)
+def test_the_digest_covers_every_field(field: str) -> None:
+    action = _build("gpu_reset", needs_drained=True)
     other = replace(action, **{field: _changed(getattr(action, field))})
     assert other.digest != action.digest
 

@@ -12,9 +12,10 @@ from tests.support.fakes_approvals import ward
 from tests.support.fakes_ledger import action
 from tools.ledger.states import State
 
-pytestmark = pytest.mark.skipif(
-    not Path(CHROMIUM).exists(), reason=f"NOT CHECKED: the page needs a browser, and {CHROMIUM} is not installed"
-)
+pytestmark = [
+    pytest.mark.tier2,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"NOT CHECKED: the page needs a browser, and {CHROMIUM} is not installed"),
+]
 
 
 async def test_a_card_is_read_rejected_and_approved_as_people_do(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -178,6 +179,7 @@ async def nowhere(_: str) -> None:
     return None
 
 
+@pytest.mark.tier2  # ten CPU seconds at its full size
 def test_three_hundred_cards_within_slacks_limits() -> None:
     async def story() -> None:
         storm = Storm()

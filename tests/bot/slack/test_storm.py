@@ -1,11 +1,14 @@
 """A hundred people write in one moment: each is stored at its first delivery, whatever Slack's limits do to the cards meanwhile."""
 
+import pytest
+
 from tests.support.clock import PATIENCE
 from tests.support.fakes_bot import OPS, slack_side
 
 MOST = 100
 
 
+@pytest.mark.tier2  # a flood at its full size
 async def test_a_hundred_mentions_in_one_moment_are_stored_at_their_first_delivery() -> None:
     async with slack_side(ack=PATIENCE) as bot:
         for number in range(MOST):
