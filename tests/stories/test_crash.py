@@ -110,7 +110,7 @@ async def test_a_host_that_cannot_be_looked_at_is_never_called_healthy(tmp_path:
         assert "No fault found" not in str(report)
 
 
-@pytest.mark.parametrize("when", ["acknowledged", "running"])
+@pytest.mark.parametrize("when", ["acknowledged", pytest.param("running", marks=pytest.mark.tier1)])
 async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Path, durable_server: RealServer, when: str) -> None:
     async with night(tmp_path / "n", durable_server) as world:
         world.cluster.heal()

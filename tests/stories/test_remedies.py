@@ -49,7 +49,7 @@ async def play(world: Sandbox, fault: str) -> list[str]:
     return [remedy for _, remedy, _ in world.cluster.executions]
 
 
-@pytest.mark.parametrize("fault", STORIES)
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.tier1) if fault == "S18" else fault for fault in STORIES])
 async def test_a_fault_is_mended_by_its_remedies_and_each_runs_once(tmp_path: Path, fault: str) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"):
         await world.slack.connected()

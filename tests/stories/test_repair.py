@@ -3,12 +3,13 @@
 import os
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.tier1]
 
 
 async def test_one_click_mends_what_the_diagnosis_found(tmp_path: Path) -> None:
