@@ -20,6 +20,16 @@ HEARS = ("slack_signing_secret", "intake_keys", "alerts")
 """Settings each of which has others send something to `http_port`; `trackers` may."""
 RENAMED = {"intake_port": "http_port", "intake_host": "http_host"}
 """Names of before → what they are called now."""
+REMOVED: Mapping[str, str] = {
+    "answers_per_thread": "remove it: a thread gets up to 60 answers in five minutes",
+    "closed_mb": "remove it: closed incidents may take 512 megabytes of Redis",
+    "embeddings_seconds": "remove it: a request for embeddings may take 10 seconds",
+    "model_samples": "remove it: the model is asked once",
+    "notice_seconds": "remove it: a look that takes longer than 60 seconds ends with a message of its own",
+    "plan_blocks": "remove it: steps are drawn as plan blocks, and as lines where Slack refuses these",
+    "ssh_handshakes": "remove it: at most 50 SSH connections are opened at once; RACKMEDIC_SSH_PER_BASTION limits those through one bastion",
+}
+"""Settings that are gone → what to do instead. Each is refused by its name."""
 
 
 class BadSettings(ValueError):
@@ -60,25 +70,17 @@ class Settings(BaseModel):
     model_context: int = Field(
         32_000, ge=4_000, description="tokens that the model's window holds, answer included; questions keep to it (docs/model.md)"
     )
-    model_samples: int = Field(
-        1,
-        ge=1,
-        le=5,
-        description="how often the model is asked what weighs most (its reading, its attack on a cause); what most answers say is taken",
-    )
     embeddings_url: str = Field(
         "", description="OpenAI-compatible endpoint for embeddings, so that past incidents are found by meaning too; empty: by words alone"
     )
     embeddings_key: SecretStr = Field(SecretStr(""), description="key for that endpoint")
     embeddings_model: str = Field("text-embedding-3-small", description="model id at that endpoint")
-    embeddings_seconds: float = Field(10.0, gt=0, description="deadline for one request to it, in seconds")
     model_calls_per_incident: int = Field(20, ge=0, description="model calls one incident may make")
     model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
     ssh_sessions: int = Field(
         5, ge=1, description="commands at once on one host; OpenSSH's MaxSessions is 10 and must leave room for as many that just ended"
     )
-    ssh_handshakes: int = Field(50, ge=1, description="SSH connections being opened at once")
-    ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
+    ssh_per_bastion: int = Field(10, ge=1, description="SSH connections being opened at once through one bastion")
     ledger_key: SecretStr = Field(
         SecretStr(""), description="secret that signs approvals and the audit log; empty makes one in the data folder"
     )
@@ -110,26 +112,12 @@ class Settings(BaseModel):
     )
     evidence_gb: float = Field(20.0, gt=0, description="gigabytes of raw outputs that are kept, compressed; past it the oldest go first")
     closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
-    closed_mb: float = Field(
-        512.0, gt=0, description="megabytes of Redis that closed incidents may take; past it the longest closed go first"
-    )
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
-    notice_seconds: float = Field(
-        60.0, ge=0, description="a look that took longer ends with a short message of its own, where no approval or ticket says so anyway"
-    )
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
     )
     alert_bots: tuple[str, ...] = Field(
         (), description="Slack bot ids (B…), separated by commas, of alert sources whose messages open incidents; other bots open nothing"
-    )
-    answers_per_thread: int = Field(
-        12,
-        ge=1,
-        description="answers that one thread gets in five minutes; past it I say so once, and only `stop` and `hand off` get through",
-    )
-    plan_blocks: bool = Field(
-        True, description="draw steps with Slack's plan and task blocks; where Slack refuses them they are lines anyhow"
     )
     pane_streams: bool = Field(
         True, description="stream long answers to direct messages; where Slack refuses streams they are one message anyhow"
@@ -279,7 +267,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _stray(name: str) -> str:
-    now = RENAMED.get(name.removeprefix(PREFIX).lower())
+    setting = name.removeprefix(PREFIX).lower()
+    if setting in REMOVED:
+        return f"{name}: is no setting any more; {REMOVED[setting]}"
+    now = RENAMED.get(setting)
     return f"{name}: is called {PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
 
 

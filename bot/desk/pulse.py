@@ -24,6 +24,7 @@ from tools.clock import Clock
 US: Final = "-"
 """In the place of a user's id: we had the last word."""
 WINDOW: Final = timedelta(minutes=5)
+MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
 MUTED: Final = WINDOW / 2
 """How long a thread that got too many answers waits at most: until half of them have come back."""
 
@@ -127,9 +128,9 @@ class Before:
 
 
 class Pulse:
-    """One small hash an incident. `most`: answers in five minutes."""
+    """One small hash an incident. `most`: answers in `WINDOW`."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, most: int = 12, names: Names | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: Names | None = None) -> None:
         self._redis, self._clock, self._most = redis, clock, most
         self._names = names or Names()
         self._heard, self._spoke, self._may = (redis.register_script(script) for script in (HEARD, SPOKE, MAY))

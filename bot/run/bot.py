@@ -128,7 +128,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     thinking = _thinking(store, replace(world.ports, earlier=earlier.recall), window)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
     needs = _acting_needs(settings, store, world, window, thinking, wake=wakeups.wake, wakeups=of_actions)
-    courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread)
+    courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock)
     async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
         thinking.decided.reads(acting.ledger, acting.rights)
         if window.customers is not None:
@@ -188,7 +188,7 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
     bound = bindings(world.ports.inventory.channels)
     titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     living = LivingMessages(
-        KeptMessages(client, cards, plans=settings.plan_blocks),
+        KeptMessages(client, cards),
         Reactions(client, cards, background),
         people,
         inbox.origin,
@@ -207,7 +207,6 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         world.ports.evidence,
         bound,
         titles,
-        settings.notice_seconds,
         offered(trackers),
     )
     unanswered = Unanswered(store.redis, world.ports.clock)
@@ -234,8 +233,7 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
 
 
 def _trackers(settings: Settings, store: Store, ports: Ports, window: Window) -> TrackerLine:
-    kept = window.cards, settings.plan_blocks
-    return tracker_line(store, ports, window.client, kept, window.inbox, window.people, window.titles, window.trackers)
+    return tracker_line(store, ports, window.client, window.cards, window.inbox, window.people, window.titles, window.trackers)
 
 
 def _turns(store: Store, ports: Ports) -> "IncidentTurns":

@@ -114,7 +114,7 @@ def lesson_line(
 ) -> LessonLine:
     """Over one store."""
     titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
-    kept = KeptMessages(client, cards, plans=settings.plan_blocks)
+    kept = KeptMessages(client, cards)
     lessons = Lessons(store.redis)
     cards_of = LessonCards(kept, inbox, people, titles)
     following = Following(lessons, world.history, world.ports.clock, cards_of.show, mistakes=world.mistakes)

@@ -29,6 +29,7 @@ EVERY = 3600.0
 FIRST_AFTER = 60.0
 NOTE = "retention.json"
 GB, MB = 1 << 30, 1 << 20
+MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Retention:
 
     async def _trimmed(self) -> int:
         try:
-            return await self._closed.trim(int(self._settings.closed_mb * MB))
+            return await self._closed.trim(MAX_CLOSED_MEGABYTES * MB)
         except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
             log.info("retention.closed_incidents_not_measured", why=str(e))
             return 0

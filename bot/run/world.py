@@ -124,7 +124,7 @@ async def site_inventory(settings: Settings) -> Inventory:
 def _ssh(inventory: Inventory, settings: Settings | None = None) -> "Ssh":
     from tools.ssh.client import Limits, Ssh
 
-    limits = Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion) if settings else None
+    limits = Limits(settings.ssh_sessions, per_bastion=settings.ssh_per_bastion) if settings else None
     return Ssh(inventory, limits)
 
 
@@ -149,7 +149,7 @@ def _embedder(settings: Settings) -> "Embedder | None":
     from graph.model.embeddings import Embeddings
 
     key = settings.embeddings_key.get_secret_value()
-    return Embeddings(settings.embeddings_url, key, settings.embeddings_model, seconds=settings.embeddings_seconds)
+    return Embeddings(settings.embeddings_url, key, settings.embeddings_model)
 
 
 def model_of(settings: Settings, book: "SpendBook | None") -> "Model | None":
@@ -169,5 +169,4 @@ def model_of(settings: Settings, book: "SpendBook | None") -> "Model | None":
         budget=budget,
         book=book,
         context=settings.model_context,
-        samples=settings.model_samples,
     )

@@ -216,7 +216,7 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
 
 async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:
     """The hosts, then what schedules jobs on them."""
-    ssh = Ssh(inventory, Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion))
+    ssh = Ssh(inventory, Limits(settings.ssh_sessions, per_bastion=settings.ssh_per_bastion))
     try:
         return [*await host_findings(ssh, inventory, names), *await scheduler_findings(ssh, inventory, names)]
     finally:

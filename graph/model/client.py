@@ -55,6 +55,7 @@ MOST_LABELS = 250
 MOST_MESSAGE, MOST_SUMMARY, MOST_TITLE = 2_000, 600, 80
 CONTEXT = 32_000
 """Tokens that a model's window holds, where nobody says."""
+SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
 A_TOKEN, INSTRUCTIONS = 3, 4_500
 """Characters of a token, rather too few than too many; and of the prompts around what is asked."""
 LEAST_ROOM = 2_000
@@ -98,7 +99,7 @@ class Model:
         price: Price | None = None,
         breaker: Breaker | None = None,
         context: int = CONTEXT,
-        samples: int = 1,
+        samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
         """`context`: tokens that the model's window holds; `samples`: how often what weighs most is asked, to take what most answers say."""
         self._endpoint = endpoint
@@ -271,7 +272,7 @@ class Model:
     async def _sampled(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> list[T] | Declined:
-        """As many answers to one question as the settings say; those that cannot be used are left out, and it declines where none can."""
+        """As many answers to one question as `samples` says; those that cannot be used are left out, and it declines where none can."""
         answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
         heard = [one for one in answers if not isinstance(one, Declined)]
         return heard or next(one for one in answers if isinstance(one, Declined))
@@ -321,11 +322,10 @@ def open_model(
     book: SpendBook | None = None,
     recording: Path | None = None,
     context: int = CONTEXT,
-    samples: int = 1,
 ) -> Model | None:
     """The model that the settings name; None where they name none (neither an endpoint nor a key). With a `recording` what it holds is not asked
     again, and what is asked is added to it; then there may be no endpoint, and only what it holds is answered. Raises NoRecording."""
     given: Answering | None = Endpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
         given = Recorded(given, name, recording, key)
-    return Model(given, budget=budget, book=book, context=context, samples=samples) if given else None
+    return Model(given, budget=budget, book=book, context=context) if given else None

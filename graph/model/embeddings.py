@@ -11,6 +11,7 @@ from kb.redact import cleaned
 
 BATCH, MOST_TEXT, MOST_NUMBERS = 64, 4_000, 8_192
 """Texts of a request, letters of a text that are sent, and numbers that a vector may have."""
+REQUEST_SECONDS = 10.0  # deadline of one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Embeddings:
     url: str
     key: str
     model: str
-    seconds: float = 10.0
+    seconds: float = REQUEST_SECONDS
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """One for each text, all of one length, in order. Raises NoVectors."""

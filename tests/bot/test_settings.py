@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.settings import BadSettings, Settings, load, missing_for_serve
+from bot.settings import REMOVED, BadSettings, Settings, load, missing_for_serve
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -28,6 +28,18 @@ def test_every_problem_is_told_at_once_by_its_settings_name() -> None:
     for name in environ:
         assert name in told
     assert "xoxb-" in told
+
+
+@pytest.mark.parametrize("name", sorted(REMOVED))
+def test_a_removed_setting_is_refused_by_name_and_says_what_to_do(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "rackmedic.yaml"
+    file.write_text(f"{name}: 1\n")
+    for path, environ in ((None, {f"RACKMEDIC_{name.upper()}": "1"}), (file, {})):
+        with pytest.raises(BadSettings) as refused:
+            load(path, environ)
+        assert refused.value.problems == (f"RACKMEDIC_{name.upper()}: is no setting any more; {REMOVED[name]}",)
+        assert "\n" not in str(refused.value)
+    assert name not in Settings.model_fields
 
 
 def test_what_serve_still_needs_is_named_with_the_mend() -> None:

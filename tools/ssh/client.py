@@ -34,6 +34,8 @@ CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 REFUSALS = 10
 """How often a session may be refused before that is told. Each time fewer are asked for at once, so it is not their number for long."""
 
+MAX_HANDSHAKES = 50  # SSH connections that are being opened at once
+
 SESSION_GAIN = 0.1
 """MaxSessions does not move: one more than sshd allowed is tried again after some tens of commands, not after a few."""
 
@@ -59,7 +61,7 @@ class Limits:
     """
 
     sessions: int = 5
-    handshakes: int = 50
+    handshakes: int = MAX_HANDSHAKES
     per_bastion: int = 10
     connect_seconds: float = 10.0
     login_seconds: float = 20.0

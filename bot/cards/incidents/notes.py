@@ -83,7 +83,7 @@ def enough(most: timedelta) -> Card:
     """A thread got more answers than one gets; `most` is how long it waits."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
-    passed = f"⏳ {words} and pass over what is written: {until}. With a mention, "
+    passed = f"⏳ {words} and pass over what is written: {until}. "
     return blocks.card(f"{words}: {until}.", [blocks.say(passed, code("stop"), " and ", code("hand off"), " still reach me.")])
 
 

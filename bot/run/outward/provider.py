@@ -129,7 +129,7 @@ def provider_line(
         key = key_of(settings.provider_key.get_secret_value())
     except ValueError as why:
         raise Refusal(f"{PREFIX}PROVIDER_KEY: {why}", 2) from why
-    kept = KeptMessages(client, posted, plans=settings.plan_blocks)
+    kept = KeptMessages(client, posted)
     cards = ProviderCards(client, kept, inbox, people, Outbox(store.redis, ports.clock, provider_box()), ports.taxonomy)
     return ProviderLine(settings, store, ports, inbox, cards, HttpLink(settings.provider_url, key, ports.clock), keys)
 

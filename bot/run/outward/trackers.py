@@ -80,18 +80,17 @@ def tracker_line(
     store: Store,
     ports: Ports,
     client: SlackClient,
-    kept: tuple[PostedCards, bool],
+    posted: PostedCards,
     inbox: Inbox,
     people: People,
     titles: Titles,
     trackers: Sequence[Tracker],
 ) -> TrackerLine:
-    """`kept`: which messages are which, and whether Slack may draw plans."""
     tickets = HookedTickets(store.redis, ports.clock)
     closings = Closings(StoredIncidents(store.redis), titles, tenants_of(ports.inventory))
     if not trackers:
         return TrackerLine(None, closings, ports.clock, tickets)
-    messages = KeptMessages(client, kept[0], plans=kept[1])
+    messages = KeptMessages(client, posted)
     outbox = Outbox(store.redis, ports.clock, tracker_box())
     cards = TrackerCards(
         client, messages, inbox, people, outbox, {tracker.name: tracker for tracker in trackers}, bindings(ports.inventory.channels)

@@ -25,7 +25,7 @@ from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, storing
 from bot.slack.customers.refusals import TheirWords
 from bot.slack.incoming import grammar
-from bot.slack.incoming.messages import heeded, item_of, understood
+from bot.slack.incoming.messages import GET_THROUGH, heeded, item_of, understood
 from bot.slack.incoming.payloads import Arrival, Payload, Rewritten, thread_of
 from bot.slack.outgoing.customers import CustomerCards, place_of
 from graph.conversation.addressed import Heed
@@ -143,7 +143,8 @@ class CustomerDoor:
             self._quote(origin, incident, arrival)
             return
         async with storing():
-            may = await self.surface.pulse.may(incident, arrival.ts, always=arrival.mention, mention=arrival.mention)
+            always = arrival.mention or said.intent in GET_THROUGH or want in ANY_TIME
+            may = await self.surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention)
         if may is not May.GO:
             self._quote(origin, incident, arrival)
             return

@@ -41,7 +41,7 @@ LONGEST_READ = 2000
 SHORT = 8
 """Words that a message may have which asks for something and tells nothing."""
 GET_THROUGH: Final = frozenset({Intent.STOP, Intent.HAND_OFF})
-"""With a mention, however much was answered lately."""
+"""Answered with or without a mention, however many answers the thread got lately."""
 ABOUT_US: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
 OF_AN_INCIDENT: Final = frozenset(
     {
@@ -189,8 +189,7 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
         policy.colleague(await surface.people.person(arrival.user), arrival.team)
         await surface.allow(f"intent.{said.intent}", arrival.user, arrival.channel)
     async with storing():
-        always = arrival.mention and said.intent in GET_THROUGH
-        may = await surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention)
+        may = await surface.pulse.may(incident, arrival.ts, always=said.intent in GET_THROUGH, mention=arrival.mention)
     if may is not May.GO:
         return await _answer(surface, arrival, notes.enough(MUTED)) if may is May.TRIP else Heard()
     if said.intent is Intent.HELP:

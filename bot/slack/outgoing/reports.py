@@ -38,8 +38,7 @@ log = structlog.get_logger()
 TICKET, END, OVER = "rackmedic_ticket", "rackmedic_end", "rackmedic_over"
 END_CARD, TICKET_CARD = "end", "ticket"
 """How these two are noted."""
-NOTICE = 60.0
-"""Seconds after which people who wait no longer look at the message that is edited."""
+NOTICE_AFTER_SECONDS = 60.0  # people who wait this long no longer look at the message that is edited
 TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "given_back", "in_service"})
 """What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
@@ -58,7 +57,6 @@ class SlackBoard:
         evidence: EvidenceStore,
         bound: Mapping[str, ChannelRow] = UNBOUND,
         titles: Titles = NO_TITLES,
-        notice_seconds: float = NOTICE,
         trackers: Offered = (),
     ) -> None:
         self._client = client
@@ -71,7 +69,6 @@ class SlackBoard:
         self._outputs_of = Outputs(client, cards, evidence, DrawnFrom(evidence, people.name))
         self._bound = bound
         self._titles = titles
-        self._notice = notice_seconds
         self._trackers = trackers
         self._owed = OwedEdits(client, cards, living.unsettled, (END_CARD, TICKET_CARD))
         self._state_of: Callable[[str], Awaitable[Incident]] = no_state
@@ -132,7 +129,7 @@ class SlackBoard:
     def _unheard(self, state: Incident, report: Report) -> bool:
         """Whether the end of a long look would be an edit alone. A card to decide, or a ticket, is a new message by itself."""
         rows = IncidentRows(state)
-        return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= self._notice
+        return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
     async def _handed_off(self, incident: str, state: Incident) -> bool:
         """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""

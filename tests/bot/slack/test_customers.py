@@ -11,6 +11,7 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.buttons import OldButton, carry
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
+from bot.desk.pulse import Pulse
 from bot.policy.channels import NotAllowed, customers_channels
 from bot.postmortem.gather import CustomerSide
 from bot.slack.context import Surface
@@ -89,6 +90,24 @@ def message_with(bot: Behind, channel: str, action: str) -> str:
     """The latest message there that has this button."""
     rows = [(row["ts"], block.get("elements", [])) for row in bot.slack.messages(channel) for block in row.get("blocks") or []]
     return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
+
+
+def few_answers(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    """A thread gets two answers in five minutes."""
+    return dress(replace(surface, pulse=Pulse(redis, surface.clock, most=2)), redis)
+
+
+@pytest.mark.parametrize(("words", "kinds"), [("hand off", ["hand_off"]), ("never mind", ["timer"])])
+async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_mention(words: str, kinds: list[str]) -> None:
+    async with slack_side(few_answers, door_of=door_of) as bot:
+        incident, ts = await reported(bot)
+        for n in range(4):
+            await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
+            await bot.settled()
+        before = await bot.inbox.peek(incident)
+        await bot.slack.say("carla", ACME, words, thread_ts=ts)
+        await bot.settled()
+        assert [item.kind for item in (await bot.inbox.peek(incident))[len(before) :]] == kinds
 
 
 async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with_the_operators(bot: Behind) -> None:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.cards.incidents import close_modal, diagnosis, more, question, ticket
 from bot.cards.incidents.handoff import handoff
+from bot.desk.pulse import Pulse
 from bot.policy.channels import bindings
 from bot.postmortem.gather import CustomerSide
 from bot.slack.client import post
@@ -115,23 +116,53 @@ async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> 
     assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["stop", "what about gpu-019?"]
 
 
-async def test_a_thread_that_asks_too_much_is_told_so_once_and_can_still_stop_us(bot: Behind) -> None:
-    incident, ts = await opened(bot)
-    for n in range(1, 17):
-        await bot.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
-        await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 12  # the opening is one of them
-    [said] = bot.texts(OPS)
+def few_answers(surface: Surface, redis: Redis) -> Surface:
+    """A thread gets three answers in five minutes."""
+    return replace(surface, pulse=Pulse(redis, surface.clock, most=3))
+
+
+@pytest.fixture
+async def terse() -> AsyncIterator[Behind]:
+    async with slack_side(few_answers) as behind:
+        yield behind
+
+
+async def test_a_thread_that_asks_too_much_is_told_so_once(terse: Behind) -> None:
+    incident, ts = await opened(terse)
+    for n in range(1, 8):
+        await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
+        await terse.settled()
+    assert len(await terse.inbox.peek(incident)) == 3  # the opening is one of them
+    [said] = terse.texts(OPS)
     assert "quiet for a little" in said
     for words in ("@rackmedic what about gpu-030?", "@rackmedic status"):
-        await bot.slack.say("olga", OPS, words, thread_ts=ts)
-        await bot.settled()
-    assert bot.texts(OPS) == [said, said]  # whoever mentions us is told once more
+        await terse.slack.say("olga", OPS, words, thread_ts=ts)
+        await terse.settled()
+    assert terse.texts(OPS) == [said, said]  # whoever mentions us is told once more
     assert said.endswith("in at most 3 minutes I answer again.")
-    await bot.slack.say("olga", OPS, "@rackmedic stop", thread_ts=ts)
+
+
+@pytest.mark.parametrize("mention", ["", "@rackmedic "])
+async def test_stop_and_hand_off_get_through_at_the_limit_with_and_without_a_mention(terse: Behind, mention: str) -> None:
+    incident, ts = await opened(terse)
+    for n in range(1, 8):
+        await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
+        await terse.settled()
+    before = await terse.inbox.peek(incident)
+    for words in ("stop", "what about gpu-030?", "hand off", "stop"):
+        await terse.slack.say("olga", OPS, f"{mention}{words}" if words in ("stop", "hand off") else words, thread_ts=ts)
+        await terse.settled()
+    assert [item.kind for item in (await terse.inbox.peek(incident))[len(before) :]] == ["stop", "hand_off", "stop"]
+    assert len(terse.texts(OPS)) == 1
+
+
+async def test_a_busy_incident_stays_below_the_limit(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    for n in range(1, 21):
+        await bot.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
     await bot.settled()
-    assert [item.kind for item in (await bot.inbox.peek(incident))[12:]] == ["stop"]
-    assert len(bot.texts(OPS)) == 2
+    assert len(await bot.inbox.peek(incident)) == 21
+    assert bot.texts(OPS) == []
 
 
 async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:
