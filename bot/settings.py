@@ -26,6 +26,7 @@ REMOVED: Mapping[str, str] = {
     "embeddings_seconds": "remove it: a request for embeddings may take 10 seconds",
     "model_samples": "remove it: the model is asked once",
     "notice_seconds": "remove it: a look that takes longer than 60 seconds ends with a message of its own",
+    "pane_streams": "remove it: an answer to a direct message is one message",
     "plan_blocks": "remove it: steps are drawn as plan blocks, and as lines where Slack refuses these",
     "ssh_handshakes": "remove it: at most 50 SSH connections are opened at once; RACKMEDIC_SSH_PER_BASTION limits those through one bastion",
 }
@@ -118,9 +119,6 @@ class Settings(BaseModel):
     )
     alert_bots: tuple[str, ...] = Field(
         (), description="Slack bot ids (B…), separated by commas, of alert sources whose messages open incidents; other bots open nothing"
-    )
-    pane_streams: bool = Field(
-        True, description="stream long answers to direct messages; where Slack refuses streams they are one message anyhow"
     )
     customers: bool = Field(
         False, description="serve channels that the inventory binds to tenants; without it they are refused, as every unbound one"

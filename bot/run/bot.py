@@ -33,6 +33,7 @@ from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling, customers_own
+from bot.run.direct_messages import answering, direct_messages
 from bot.run.http.alerts import alert_intake, alert_threads
 from bot.run.http.server import inbound
 from bot.run.http.slack import slack_routes
@@ -47,6 +48,8 @@ from bot.settings import Settings
 from bot.slack.client import SlackClient, slack_client
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
+from bot.slack.direct_messages import DirectMessages
+from bot.slack.incoming.commands import answer_direct_message
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
@@ -57,10 +60,6 @@ from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
-from bot.slack.pane.cut_off import CutOff
-from bot.slack.pane.pane import Pane
-from bot.slack.pane.streams import StreamedAnswers
-from bot.slack.pane.unanswered import Unanswered
 from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
@@ -100,7 +99,7 @@ class Window:
     titles: Mapping[str, str]
     living: LivingMessages
     board: SlackBoard
-    pane: Pane
+    direct: DirectMessages
     customers: CustomerCards | None
     """Where customers' channels are served."""
     trackers: Sequence[Tracker]
@@ -149,8 +148,10 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         surface = replace(surface, posted=PostedTogether(alerts.posted).posted if alerts else None)
         routes = (*line.routes(surface, states), *(alerts.routes if alerts else ()), *trackers.routes)
         door = customer_door(surface, window.customers, thinking.ports)
+        answer_to = partial(answer_direct_message, surface)
+        direct = answering(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
         if not works:
-            async with _sending(wakeups), _listening(settings, store, surface, door, routes):
+            async with _sending(wakeups), direct, _listening(settings, store, surface, door, routes):
                 yield nothing_at_work
             return
         shown = line.watching(
@@ -161,11 +162,12 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         fetch = Fetch(window.client, world.ports.evidence)
         desk = _desk(settings, store, window, _turns(store, thinking.ports), board, fetch, world)
         retention = Retention(settings, window.inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
-        sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living, window.board.catch_up), CutOff(window.client, window.pane.open))
+        sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living, window.board.catch_up))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
         chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores, learning.following.run)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(_working(desk, wakeups, chores))
+            await stack.enter_async_context(direct)
             if role == "all":
                 await stack.enter_async_context(_listening(settings, store, surface, door, routes))
             yield desk.drain
@@ -209,10 +211,9 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         titles,
         offered(trackers),
     )
-    unanswered = Unanswered(store.redis, world.ports.clock)
-    pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
+    direct = direct_messages(client, store.redis, world.ports.clock, background)
     customers = customer_cards(client, cards, inbox, people, world.ports) if settings.customers else None
-    return Window(client, background, people, cards, inbox, titles, living, board, pane, customers, trackers)
+    return Window(client, background, people, cards, inbox, titles, living, board, direct, customers, trackers)
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
@@ -283,7 +284,7 @@ def _surface(
         tasks=window.background,
         pulse=pulse,
         vocabulary_of=places(ports),
-        pane=window.pane,
+        direct=window.direct,
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         groups=ports.inventory.groups,

@@ -34,7 +34,7 @@ OURS = frozenset(
 
 class PacedClient(AsyncWebClient):
     """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more. Whatever is
-    posted, streamed, uploaded or put into a form or a Home tab goes through here, and is clean."""
+    posted, uploaded or put into a form or a Home tab goes through here, and is clean."""
 
     def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: CallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])

@@ -23,7 +23,7 @@ from bot.policy.channels import Place
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require
 from bot.postmortem.gather import CustomerSide
 from bot.refusal import Refusal
-from bot.slack.pane.pane import Pane
+from bot.slack.direct_messages import DirectMessages
 from bot.slack.people import People
 from bot.store.share_waits import ShareWaits
 from bot.tasks import Background, InOrder
@@ -116,8 +116,7 @@ class Surface:
     pulse: Pulse
     vocabulary_of: Callable[[Origin], Vocabulary]
     """What may be named in a place."""
-    pane: Pane
-    """Where direct messages are answered."""
+    direct: DirectMessages
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None

@@ -26,7 +26,7 @@ SCOPES: Mapping[str, str] = {
     "files:write": "attach the evidence to a ticket",
     "groups:history": "the same in private channels",
     "groups:read": "the same in private channels",
-    "im:history": "answer a direct message, and end an answer whose process died",
+    "im:history": "hear a direct message, and find its answer after a crash",
     "reactions:write": "show under the message that called it how the incident stands",
     "usergroups:read": "know who may approve, and mention their group",
     "users:read": "tell colleagues from guests and other organisations, and call people by their names",

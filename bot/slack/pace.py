@@ -22,9 +22,6 @@ from bot.refusal import TooEarly
 TIERS: Mapping[str, float] = {
     "chat.postMessage": 60,
     "chat.update": 50,
-    "chat.startStream": 20,
-    "chat.stopStream": 20,
-    "chat.appendStream": 100,
     "conversations.info": 50,
     "conversations.replies": 50,
     "reactions.add": 50,

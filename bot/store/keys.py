@@ -18,7 +18,7 @@ LESSONS, LESSONS_VERSION = f"{PREFIX}:lessons", f"{PREFIX}:lessons:version"
 
 
 class Names:
-    """The keys of one kind of work; `ACTIONS` has leases of its own. One incident's keys share a hash tag."""
+    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT` an inbox of its own. One incident's keys share a hash tag."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
         self.due = f"{prefix}:due"
@@ -27,8 +27,6 @@ class Names:
         self.fence = f"{prefix}:fence"
         self.dead = f"{prefix}:dead"
         self.living = f"{prefix}:living"
-        self.pane_open = f"{prefix}:pane:open"
-        self.pane_streams = f"{prefix}:pane:streams"
         self.actions_due = f"{prefix}:actions:due"
         self.provider_due = f"{prefix}:provider:due"
         self.trackers_due = f"{prefix}:trackers:due"
@@ -69,12 +67,6 @@ class Names:
     def told(self, approval: str) -> str:
         return f"{self._prefix}:actions:told:{approval}"
 
-    def pane_heard(self, key: str) -> str:
-        return f"{self._prefix}:pane:heard:{key}"
-
-    def pane_ending(self, key: str) -> str:
-        return f"{self._prefix}:pane:ending:{key}"
-
     def ticket(self, ticket: str) -> str:
         return f"{self._prefix}:ticket:{ticket}"
 
@@ -108,6 +100,8 @@ class Names:
 
 ACTIONS = Names(f"{PREFIX}:act")
 """Leases on single actions and on the ladders of an incident: whoever drives those does not stand in the desk's way."""
+DIRECT = Names(f"{PREFIX}:direct")
+"""Direct messages: each conversation has the keys that an incident has, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +123,14 @@ TABLE = (
     KeyForm("rm:fence",                      "counter behind the tokens of leases"),
     KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
     KeyForm("rm:living",                     "zset: incidents whose message says that somebody is looking, by since when"),
-    KeyForm("rm:pane:open",                  "zset: direct messages that are being answered, by the last sign of life", "an hour after the last one"),
-    KeyForm("rm:pane:streams",               "hash: which message is the stream of which answer", "an hour after the last stream"),
-    KeyForm("rm:pane:heard:*",               "that a direct message was heard", "after an hour"),
-    KeyForm("rm:pane:ending:*",              "who ends an answer whose process died", "with that, or after a minute"),
+    KeyForm("rm:direct:due",                 "zset: `CONVERSATION work`, by when a direct message must be looked at", "with the answers"),
+    KeyForm("rm:direct:open",                "zset: conversations with a direct message that is not answered", "with the answers"),
+    KeyForm("rm:direct:fence",               "counter behind the tokens of their leases"),
+    KeyForm("rm:direct:dead",                "list: direct messages that could not be answered; the last thousand"),
+    KeyForm("rm:direct:seen:*",              "the conversation of a direct message that was heard", "after 8 days"),
+    KeyForm("rm:direct:at:*",                "the conversation of a Slack thread", "a day after its last answer"),
+    KeyForm("rm:direct:incident:{*}",        "hash: where a conversation takes place", "a day after its last answer"),
+    KeyForm("rm:direct:incident:{*}:*",      "what waits for an answer there, who answers, and which message is the answer", "a day after its last answer"),
     KeyForm("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),

@@ -35,7 +35,6 @@ WRITERS: Mapping[str, str] = {
     "bot/provider/telling.py": "redacts what people tell a customer",
     "bot/store/lessons.py": "`kb.history.lessons.cut` redacts each text of a draft, of an edit and of a file",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
-    "bot/slack/pane/unanswered.py": "ids of messages",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
     "bot/store/earlier.py": "labels, hosts and a line of a report",
     "bot/store/heard.py": "signs of messages that were heard",

@@ -330,33 +330,6 @@ async def test_a_persons_file_is_told_twice_and_from_another_team_only_by_id(bol
     assert "url_private" not in seen
 
 
-async def test_a_stream_grows_and_stops_and_cannot_be_fed_late(client: AsyncWebClient, slack: SlackSandbox, clock: SetClock) -> None:
-    root = await slack.say("olga", CHANNEL, "root")
-    with pytest.raises(SlackApiError, match="missing_recipient_user_id"):
-        await client.chat_startStream(channel=CHANNEL, thread_ts=root)
-    who: dict[str, Any] = {"recipient_user_id": "U0OLGA", "recipient_team_id": "T0RACK"}
-    ts = (await client.chat_startStream(channel=CHANNEL, thread_ts=root, task_display_mode="plan", **who))["ts"]
-    await client.chat_appendStream(
-        channel=CHANNEL, ts=ts, chunks=[{"type": "task_update", "id": "1", "title": "smi", "status": "in_progress"}]
-    )
-    with pytest.raises(SlackApiError, match="streaming_state_conflict"):
-        await client.chat_update(channel=CHANNEL, ts=ts, text="instead")
-    await client.chat_appendStream(
-        channel=CHANNEL, ts=ts, chunks=[{"type": "task_update", "id": "1", "title": "smi", "status": "complete"}]
-    )
-    await client.chat_appendStream(channel=CHANNEL, ts=ts, markdown_text="**GPU 5** fell")
-    await client.chat_stopStream(channel=CHANNEL, ts=ts, markdown_text=" off.", blocks=[section("done")])
-    shown = slack.thread(CHANNEL, root)[-1]
-    assert [block["type"] for block in shown["blocks"]] == ["task_card", "markdown", "section"]
-    assert (shown["blocks"][0]["status"], shown["blocks"][1]["text"]) == ("complete", "**GPU 5** fell off.")
-    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
-        await client.chat_appendStream(channel=CHANNEL, ts=ts, markdown_text="more")
-    slow = (await client.chat_startStream(channel=CHANNEL, thread_ts=root, **who))["ts"]
-    clock.go(seconds=301)
-    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
-        await client.chat_appendStream(channel=CHANNEL, ts=slow, markdown_text="late")
-
-
 async def test_an_ephemeral_message_is_seen_by_one_and_replaced_through_its_response_url(bolt: Bolt) -> None:
     @bolt.app.action("go")
     async def clicked(ack: AsyncAck, respond: Any) -> None:

@@ -174,20 +174,3 @@ async def test_without_the_feature_there_is_no_scope_for_prompts_and_a_status_al
         await client.assistant_threads_setSuggestedPrompts(channel_id=channel, prompts=PROMPTS)
     await client.assistant_threads_setStatus(channel_id=channel, thread_ts=root, status="is reading…")
     assert slack.pane("olga", root)["status"] == "is reading…"
-
-
-@agent
-async def test_a_stream_that_is_fed_ends_after_five_minutes_too_and_can_be_edited_then(
-    slack: SlackSandbox, client: AsyncWebClient, clock: SetClock
-) -> None:
-    channel = slack.dm("olga").id
-    root = await slack.say("olga", channel, "status")
-    ts = (await client.chat_startStream(channel=channel, thread_ts=root, markdown_text="one"))["ts"]
-    for _ in range(2):
-        clock.go(seconds=140)
-        await client.chat_appendStream(channel=channel, ts=ts, markdown_text=" more")
-    clock.go(seconds=30)
-    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
-        await client.chat_stopStream(channel=channel, ts=ts)
-    await client.chat_update(channel=channel, ts=ts, text="all of it")
-    assert slack.thread(channel, root)[-1]["text"] == "all of it"

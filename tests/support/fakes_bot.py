@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
@@ -13,17 +14,16 @@ from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
 from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
+from bot.run.direct_messages import answering, direct_messages
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
+from bot.slack.incoming.commands import answer_direct_message
 from bot.slack.incoming.listeners import Door
 from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
 from bot.slack.outgoing.living import LivingMessages
 from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
-from bot.slack.pane.pane import Pane
-from bot.slack.pane.streams import StreamedAnswers
-from bot.slack.pane.unanswered import Unanswered
 from bot.slack.people import People
 from bot.store.shared import SharedMarks
 from bot.tasks import Background
@@ -71,6 +71,7 @@ class Behind:
     async def settled(self) -> None:
         """Every event is acked and everything spawned has ended."""
         await self.slack.quiet()
+        await self.surface.direct.wakeups.idle()
         await self.background.idle()
 
     def texts(self, channel: str, user: str = "") -> list[str]:
@@ -112,7 +113,6 @@ async def slack_side(
         async def state_of(incident: str) -> Incident:
             return made[0].states.get(incident, cast(Incident, {}))
 
-        asked = Unanswered(redis, WallClock())
         surface = Surface(
             client,
             inbox,
@@ -127,12 +127,15 @@ async def slack_side(
             background,
             Pulse(redis, WallClock()),
             lambda _: VOCABULARY,
-            Pane(client, asked, StreamedAnswers(client, asked), background),
+            direct_messages(client, redis, WallClock(), background),
         )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:
-            async with listening(surface, slack.app_token, door_of(surface, redis)):
+            async with (
+                answering(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
+                listening(surface, slack.app_token, door_of(surface, redis)),
+            ):
                 await slack.connected()
                 yield made[0]
         finally:

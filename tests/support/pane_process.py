@@ -1,21 +1,27 @@
-"""A process that answers one question of the pane and is killed on the way:
-`python -m tests.support.pane_process REDIS SLACK TOKEN CHANNEL TS POINT ROWS`. POINT is `before:` or `after:` and a method of Slack's."""
+"""A process that stores and answers one direct message and is killed on the way:
+`python -m tests.support.pane_process REDIS SLACK TOKEN CHANNEL TS POINT`. POINT is `before:` or `after:` and a method of Slack's."""
 
 import asyncio
 import os
 import signal
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards import blocks
-from bot.slack.pane.pane import DirectAnswer, Pane
-from bot.slack.pane.streams import StreamedAnswers
-from bot.slack.pane.unanswered import DirectQuestion, Unanswered
+from bot.cards.blocks import Card
+from bot.cards.personal.direct import Wish
+from bot.run.direct_messages import answering, direct_messages
+from bot.slack.direct_messages import DirectMessages
 from bot.tasks import Background
+from graph.state import Origin
 from tests.support.clock import WallClock
+
+ANSWER = blocks.card("Open incidents", [blocks.say("one incident")])
+LEASE_SECONDS = 30.0
 
 
 class DoomedClient(AsyncWebClient):
@@ -34,20 +40,23 @@ class DoomedClient(AsyncWebClient):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def answer(redis: str, slack: str, token: str, channel: str, ts: str, point: str, rows: str) -> None:
+async def answer_to(team: str, user: str, wish: Wish) -> Card:
+    return ANSWER
+
+
+async def store(direct: DirectMessages, channel: str, ts: str) -> None:
+    origin = Origin(kind="slack", team="T0RACK", channel=channel, thread_ts=ts, user="U0OLGA")
+    await direct.store(origin, f"T0RACK.{channel}.{ts}", datetime.fromtimestamp(float(ts), UTC), "status")
+
+
+async def answer(redis_url: str, slack: str, token: str, channel: str, ts: str, point: str) -> None:
     client = DoomedClient(token, slack)
     client.point = point
-    open_ = Unanswered(Redis.from_url(redis), WallClock())
-    tasks = Background()
-    asked = DirectQuestion("T0RACK", channel, ts, ts, "U0OLGA")
-
-    async def make() -> DirectAnswer:
-        card = blocks.card("Open incidents", [blocks.say(f"row {n}") for n in range(int(rows))])
-        return DirectAnswer(card, "Open incidents")
-
-    if await open_.claim(asked):
-        await Pane(client, open_, StreamedAnswers(client, open_), tasks).answer(asked, "is reading what is open…", make)
-        await tasks.idle()
+    redis = Redis.from_url(redis_url)
+    direct = direct_messages(client, redis, WallClock(), Background())
+    async with answering(direct, answer_to, redis, WallClock(), LEASE_SECONDS):
+        await store(direct, channel, ts)
+        await direct.wakeups.idle()
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.cards import blocks
 from bot.cards.personal.direct import Wish
-from bot.cards.text import code
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +28,7 @@ SUGGESTED: Final = "Ask me"
 READING: Final[Mapping[Wish, str]] = {"status": "is reading what is open…", "approvals": "is looking at what waits for you…"}
 """Said after our name while something is read; what reads nothing has no line."""
 TITLES: Final[Mapping[Wish, str]] = {"status": "Open incidents", "approvals": "Waiting for your decision", "help": "What can be asked"}
-"""What a thread is called after such a question, and what a long answer begins with."""
-_CUT = "I was stopped before I had answered this to its end, so what stands here may not be all."
-CUT_OFF: Final = blocks.card(f"✂️ {_CUT} Please ask again.", [blocks.say(f"✂️ {_CUT} Please ask again, for example ", code("status"), ".")])
-"""Where the process that was answering died."""
+"""What a thread is called after such a question."""
 
 
 def wire(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:

@@ -40,24 +40,24 @@ async def command(surface: Surface, payload: Payload) -> Card:
             raise Refusal(UNKNOWN_COMMAND)
 
 
-async def direct(surface: Surface, place: Place, user: str, text: str) -> Card:
-    """The answer to a direct message. A stranger is refused as everywhere."""
+async def answer_direct_message(surface: Surface, team: str, user: str, wish: words.Wish) -> Card:
+    """Return the answer to a direct message. A stranger is refused as everywhere."""
     who = await surface.people.person(user)
-    ours = who.human and who.team == place.team
+    ours = who.human and who.team == team
     if theirs := await _customers_channels(surface, user, ours=ours):
         return words.over_there(phrase("direct", surface.bound[theirs[0]].language), theirs)
     if not ours:
         raise policy.NotServed("im")
     channels = policy.operators_channels(surface.bound)[: policy.MOST_NAMED]
-    match words.wish(text):
+    match wish:
         case "help":
             return words.asked_help(channels)
         case "status":
-            await admit(surface, user, place.team)
+            await admit(surface, user, team)
             return await _mine(surface, user)
         case "approvals":
-            await admit(surface, user, place.team)
-            return words.approvals(brakes.waiting(await waiting(surface, f"{place.team}:{user}"), "No action waits for your decision."))
+            await admit(surface, user, team)
+            return words.approvals(brakes.waiting(await waiting(surface, f"{team}:{user}"), "No action waits for your decision."))
         case _:
             return words.elsewhere(policy.WHY_NOT["im"], channels)
 

@@ -163,13 +163,13 @@ class Listeners:
             work = home.publish(self._surface, str(event["user"]), str(body.get("team_id", "")))
             self._surface.tasks.spawn("home", work)
         elif event["tab"] == "messages":
-            self._surface.pane.greet(str(event["channel"]))
+            self._surface.direct.greet(str(event["channel"]))
         return await ack()
 
     async def chat_begun(self, body: Body, ack: AsyncAck) -> BoltResponse:
         """Of an app whose conversation is threads. That people then look at another channel is heard by `nothing`: it is none of our business."""
         begun = body["event"]["assistant_thread"]
-        self._surface.pane.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
+        self._surface.direct.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
         return await ack()
 
     async def sharing(self, body: Body, ack: AsyncAck) -> BoltResponse:

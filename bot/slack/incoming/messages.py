@@ -13,20 +13,16 @@ from bot.alerts.posted import read_posted
 from bot.cards.blocks import Card, card
 from bot.cards.incidents import home, notes
 from bot.cards.personal.direct import wish
-from bot.cards.personal.suggestions import READING, TITLES
 from bot.desk.pulse import MUTED, Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.client import said as blocks_of
-from bot.slack.context import Surface, refusal, storing
+from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.commands import direct
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.open_work import open_incidents, open_work, waits_shown
 from bot.slack.incoming.payloads import Arrival, Deletion, Rewritten
-from bot.slack.pane.pane import DirectAnswer
-from bot.slack.pane.unanswered import DirectQuestion
 from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
 from graph.conversation.intents import Intent
 from graph.conversation.news import complains, tells_nothing
@@ -123,7 +119,9 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     if incident is None and not arrival.mention:
         return Heard()
     if incident is None and arrival.place.type == "im":
-        return await _personal(surface, arrival)
+        async with storing():
+            await surface.direct.store(_origin(arrival), arrival.key, arrival.at, wish(grammar.people_see(arrival.raw)))
+        return Heard()
     policy.serve(arrival.place, surface.bound)
     if arrival.alert:
         return await _alert(surface, arrival, incident)
@@ -146,26 +144,6 @@ async def _alert(surface: Surface, arrival: Arrival, incident: str | None) -> He
     async with storing():
         told = await surface.posted(arrival.channel, arrival.ts, posted)
     return Heard(told[0] if told else "")
-
-
-async def _personal(surface: Surface, arrival: Arrival) -> Heard:
-    """A message to ourselves alone: answered once in its thread, a refusal too. What cannot be stored is not answered, and delivered again."""
-    text = grammar.people_see(arrival.raw)
-    asked = DirectQuestion(arrival.team, arrival.channel, arrival.root, arrival.ts, arrival.user)
-    wished = wish(text)
-
-    async def make() -> DirectAnswer:
-        try:
-            card = await direct(surface, arrival.place, arrival.user, text)
-        except Refusal as no:
-            return DirectAnswer(refusal(no))
-        return DirectAnswer(card, TITLES.get(wished, ""), suggest=wished == "elsewhere")
-
-    async with storing():
-        new = await surface.pane.open.claim(asked)
-    if new:
-        await surface.pane.answer(asked, READING.get(wished, ""), make)
-    return Heard()
 
 
 async def understood(surface: Surface, arrival: Arrival, origin: Origin) -> Said:

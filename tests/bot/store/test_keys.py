@@ -13,14 +13,14 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
 from bot.slack.outgoing.posts import PostedCards
-from bot.slack.pane.unanswered import DirectQuestion, Unanswered
 from bot.store.gpu_holds import RedisHolds
-from bot.store.keys import LEDGER, TABLE, THREADS, Names
+from bot.store.keys import DIRECT, LEDGER, TABLE, THREADS, Names
 from bot.store.model_costs import RedisBook
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Spent
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Site, hung, well
+from tests.support.fakes_bot import slack_side
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
 from tools.ledger.book import Book
 
@@ -74,16 +74,15 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
     assert [key for key in seen if not rows_of(key)] == []
 
 
-async def test_what_a_direct_message_leaves_in_redis_stands_in_the_table_and_goes_by_itself(redis: Redis) -> None:
-    clock = SetClock()
-    pane, asked = Unanswered(redis, clock), DirectQuestion("T", "D1", "1.0", "1.0", "U1")
-    assert await pane.claim(asked)
-    await pane.streams(asked, "2.0")
-    async with pane.alone(asked):
-        keys = await keys_of(redis)
-        assert len(keys) == 4
+async def test_what_a_direct_message_leaves_in_redis_stands_in_the_table_and_goes_by_itself() -> None:
+    async with slack_side() as bot:
+        channel = bot.slack.dm("olga").id
+        await bot.slack.say("olga", channel, "help")
+        await bot.settled()
+        keys = [key for key in await keys_of(bot.redis) if key.startswith("rm:direct:")]
         assert [key for key in keys if not rows_of(key)] == []
-        assert all([0 < await redis.ttl(key) <= 3600 for key in keys])
+        assert [key for key in keys if await bot.redis.ttl(key) == -1] == [DIRECT.fence]
+        assert len(keys) == 7
 
 
 def test_the_rooms_below_spell_their_keys_as_the_table_says() -> None:

@@ -88,7 +88,6 @@ function row(message, inThread) {
       h("div", { class: "by" }, h("strong", {}, user?.is_bot ? state.app.name : (user?.real_name ?? message.user)), user?.is_bot && h("span", { class: "app" }, "APP"), user && user.team_id !== state.team.id && h("span", { class: "app outside" }, "EXTERNAL"), clock(message.ts), message.edited && !user?.is_bot && h("span", { class: "faint" }, "(edited)")),
       message.is_ephemeral && h("p", { class: "only" }, "Only visible to you"),
       body(message),
-      message.streaming_state === "in_progress" && h("span", { class: "cursor", "aria-label": "still writing" }),
       h("div", { class: "files" }, (message.files ?? []).map(fileCard)),
       h("div", { class: "reactions" }, (message.reactions ?? []).map((one) => h("span", { class: "reaction", title: one.users.map((id) => state.users[id]?.name).join(", ") }, emojiOf(one.name), ` ${one.count}`))),
       replies.length > 0 && h("button", { class: "quiet replies", testid: "open-thread", onclick: () => openThread(message.ts) }, h("strong", {}, `${replies.length} ${replies.length === 1 ? "reply" : "replies"}`), h("span", { class: "faint" }, " last ", clock(replies.at(-1).ts))),

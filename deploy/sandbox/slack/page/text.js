@@ -156,7 +156,7 @@ function marked(text) {
 
 const cells = (row) => row.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
 
-// Standard markdown, as in the markdown block and in streams.
+// Standard markdown, as in the markdown block.
 export function markdown(text) {
   const out = h("div", { class: "text markdown" });
   const rows = text.split("\n");

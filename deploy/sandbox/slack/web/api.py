@@ -13,7 +13,6 @@ from deploy.sandbox.slack.web import assistant as web_assistant
 from deploy.sandbox.slack.web import chat as web_chat
 from deploy.sandbox.slack.web import files as web_files
 from deploy.sandbox.slack.web import people as web_people
-from deploy.sandbox.slack.web import stream as web_stream
 from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.web.people import Method
 from deploy.sandbox.slack.web.rates import POSTING, TIER_1, TIER_2, TIER_3, TIER_4, Rate, Rates, tier
@@ -38,9 +37,6 @@ METHODS: dict[str, WebMethod] = {
     "chat.delete":                  WebMethod(web_chat.delete,           "chat:write",          tier(TIER_3)),
     "chat.postEphemeral":           WebMethod(web_chat.post_ephemeral,   "chat:write",          tier(TIER_4)),
     "chat.getPermalink":            WebMethod(web_chat.permalink,        "",                    tier(600)),
-    "chat.startStream":             WebMethod(web_stream.start,          "chat:write",          tier(TIER_2)),
-    "chat.appendStream":            WebMethod(web_stream.append,         "chat:write",          tier(TIER_4)),
-    "chat.stopStream":              WebMethod(web_stream.stop,           "chat:write",          tier(TIER_2)),
     "assistant.threads.setStatus":  WebMethod(web_assistant.set_status,  "chat:write",          tier(600)),
     "assistant.threads.setSuggestedPrompts": WebMethod(web_assistant.set_prompts, "assistant:write", tier(TIER_4)),
     "assistant.threads.setTitle":   WebMethod(web_assistant.set_title,   "assistant:write",     tier(TIER_4)),

@@ -13,9 +13,6 @@ POST_TEXT = 40_000
 UPDATE_TEXT_BYTES = 4_000
 MARKDOWN_TEXT = 12_000
 METADATA_BYTES = 16_000
-STREAM_SECONDS = 300
-"""So long after its start Slack ends a stream, also one that is being fed; its message may be edited from then on
-(github.com/slackapi/python-slack-sdk/issues/1859, github.com/slackapi/node-slack-sdk/issues/2702)."""
 
 
 def post_message(call: Call) -> JSON:
@@ -29,8 +26,6 @@ def post_message(call: Call) -> JSON:
 
 def update(call: Call) -> JSON:
     channel, message = call.channel(), own(call, "cant_update_message")
-    if streams(call, message):
-        raise SlackRefusal("streaming_state_conflict")
     body = content(call, earlier=message.body)
     if len(body["text"].encode()) > UPDATE_TEXT_BYTES:
         raise SlackRefusal("msg_too_long")
@@ -70,14 +65,6 @@ def react(call: Call) -> JSON:
 def unreact(call: Call) -> JSON:
     call.ws.unreact(BOT, call.message("timestamp"), call.need("name").strip(":"))
     return {}
-
-
-def streams(call: Call, message: Message) -> bool:
-    """Whether a message is still growing."""
-    if message.streaming and call.ws.clock() - message.body["stream"]["began"] > STREAM_SECONDS:
-        message.streaming = False
-        call.ws.edit(message, {"streaming_state": "completed"}, by_hand=False)
-    return message.streaming
 
 
 def own(call: Call, otherwise: str) -> Message:

@@ -30,7 +30,6 @@ class Message:
 
     channel: str
     body: JSON
-    streaming: bool = False
     ephemeral_to: str = ""
 
     @property
@@ -149,7 +148,7 @@ class Workspace:
         return self.post(BOT, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
 
     def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
-        """Change what a message says. A stream growing by its author's chunks is not an edit."""
+        """Change what a message says. `by_hand`: Slack shows it as edited."""
         before = dict(message.body)
         message.body.update(fields)
         if by_hand:

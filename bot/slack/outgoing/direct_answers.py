@@ -1,0 +1,109 @@
+"""The answers to direct messages, each posted once: a process that finds an answer begun looks for its metadata in the thread before it posts."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.cards.blocks import Card
+from bot.cards.incidents import notes
+from bot.cards.personal.direct import Wish
+from bot.cards.personal.suggestions import READING, TITLES
+from bot.refusal import Refusal
+from bot.slack.client import SLACK_TROUBLE
+from bot.slack.context import StoreAway, refusal
+from bot.slack.direct_messages import DirectMessages
+from bot.slack.outgoing.posts import Once, PostedCards
+from graph.ports import Progress
+from graph.report import Report
+from graph.state import Incident, Item, Origin
+from tools.clock import Clock
+
+log = structlog.get_logger()
+STATUS_SECONDS: Final = 5.0  # how long a slow status line may delay its answer
+GIVE_UP_AFTER: Final = timedelta(hours=1)  # an answer that Slack refuses for so long is not posted any more
+AnswerTo = Callable[[str, str, Wish], Awaitable[Card]]  # team, user and what they wish to know → the card
+
+
+@dataclass(frozen=True, slots=True)
+class DirectAnswers:
+    """Turns and board of the desk that takes direct messages. A turn looks at nothing: the card is made when it is posted."""
+
+    direct: DirectMessages
+    cards: PostedCards
+    answer_to: AnswerTo
+    clock: Clock
+
+    async def run(self, item: Item, origin: Origin | None) -> Report:
+        return Report(item=item.id, outcome="abstained")
+
+    async def state(self, incident: str) -> Incident:
+        return {"lifecycle": "closed"}
+
+    async def abandon(self, item: Item) -> None:
+        """Nothing is kept of a turn."""
+
+    async def tidy(self, incident: str, keep: timedelta | None) -> None:
+        await self.cards.keep(incident, closed=True)
+
+    async def progress(self, p: Progress) -> None:
+        """Nobody is told."""
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        """Post the answer to the oldest question of the conversation, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
+        [item], origin = await self.direct.inbox.peek(incident, 1), await self.direct.inbox.origin(incident)
+        if origin is None:
+            return
+        await self.cards.keep(incident, closed=False)
+        wish: Wish = item.data["wish"]
+        name = f"answer:{item.id}"
+        try:
+            if wish in READING and not await self.cards.get(
+                incident, name
+            ):  # only our post clears the status, and it may be posted already
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(STATUS_SECONDS):
+                        await self.direct.set_status(origin.channel, origin.thread_ts, READING[wish])
+            answered, card = await self._card(origin, item, report)
+            await Once(self.direct.client, self.cards).post(origin, incident, name, card, mark(item))
+        except SLACK_TROUBLE:
+            if self.clock.now() - item.at < GIVE_UP_AFTER:
+                raise
+            log.exception("direct.not_answered", item=item.id)
+            return
+        if answered:
+            await self._decorate(origin, item, wish)
+
+    async def _card(self, origin: Origin, item: Item, report: Report) -> tuple[bool, Card]:
+        """Return whether the wish was answered, and what to post."""
+        if report.headline:  # the desk gives up on the item
+            return False, notes.refused(report.headline)
+        try:
+            return True, await self.answer_to(origin.team, item.user, item.data["wish"])
+        except Refusal as no:
+            return False, refusal(no)
+        except (RedisError, StoreAway, *SLACK_TROUBLE):
+            raise
+        except Exception:
+            reference = secrets.token_hex(4)
+            log.exception("direct.bug", reference=reference, item=item.id)
+            return False, notes.bug(reference, notes.A_MESSAGE)
+
+    async def _decorate(self, origin: Origin, item: Item, wish: Wish) -> None:
+        """Name the thread and suggest prompts. A question outside a thread begins one of its own, which Slack lets nobody decorate."""
+        threaded = not item.id.endswith(f".{origin.thread_ts}")
+        if threaded and wish in TITLES:
+            await self.direct.set_title(origin.channel, origin.thread_ts, TITLES[wish])
+        if wish == "elsewhere":
+            await self.direct.suggest_prompts(origin.channel, origin.thread_ts if threaded else "")
+
+
+def mark(item: Item) -> dict[str, Any]:
+    """Return the metadata of the answer to a question."""
+    return {"event_type": "rackmedic_answer", "event_payload": {"asked": item.id}}
