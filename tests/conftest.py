@@ -62,8 +62,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that needed more than MAX_RETRIES retries. `-r R` lists each of them."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    retries = len(reporter.stats.get("rerun", ())) if reporter else 0
+    if (reporter := session.config.pluginmanager.get_plugin("terminalreporter")) is None:  # a worker: the controller counts
+        return
+    retries = len(reporter.stats.get("rerun", ()))
     if retries > MAX_RETRIES and session.exitstatus == pytest.ExitCode.OK:
         reporter.write_line(f"FAILED: {retries} retries, at most {MAX_RETRIES} are allowed")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
