@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from graph.conversation.said import Vocabulary
@@ -140,7 +140,7 @@ class Register:
         self, words: Sequence[str], kind: str, table: Mapping[tuple[str, ...], str], known: Collection[str], used: dict[str, set[int]]
     ) -> str:
         """The one that is named in the most words."""
-        ids = {tuple(spell(one.replace("_", " "))): one for one in known if one not in _PLAIN_WORDS}
+        ids = {_spelt_name(one.replace("_", " ")): one for one in known if one not in _PLAIN_WORDS}
         found = [row for row in _phrases(words, {**table, **ids}) if row[2] in known]
         for places, _, _ in found:
             used.setdefault(kind, set()).update(places)
@@ -161,12 +161,18 @@ def _stem(name: str) -> str:
     return re.split(r"\d|\[", name.lower().strip("`'\""), maxsplit=1)[0].rstrip("-_.")
 
 
+@lru_cache(maxsize=4096)
+def _spelt_name(name: str) -> tuple[str, ...]:
+    """Spell a title or an id of the product or the site. There are some hundred, and every message is compared with all of them."""
+    return tuple(spell(name))
+
+
 def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
     """Causes whose title shares most of its telling words with the text."""
     said = {word[:6] for word in words} - {word[:6] for word in _COMMON}
     best: list[tuple[float, str]] = []
     for label, title in titles.items():
-        telling = {word[:6] for word in spell(title) if word not in _COMMON}
+        telling = {word[:6] for word in _spelt_name(title) if word not in _COMMON}
         shared = telling & said
         if len(shared) >= 2 and len(shared) * 5 >= len(telling) * 3:
             best.append((len(shared) / len(telling), label))

@@ -77,7 +77,7 @@ def test_the_map_of_published_names_leads_to_labels_that_exist() -> None:
 
 @pytest.mark.skipif(not INCIDENTS.is_dir(), reason="no incidents here: set BENCH_INCIDENTS")
 def test_published_incidents_are_ranked_better_than_by_chance() -> None:
-    found = score(read_incidents(INCIDENTS), TAXONOMY, load_seeds(), taught=False)
+    found = score(read_incidents(INCIDENTS)[::4], TAXONOMY, load_seeds(), taught=False)
     assert found["level_1"]["share"] > 0.4
     assert found["level_3_in_first_5"]["share"] > 0.6
 
