@@ -1,6 +1,7 @@
-"""Signed messages, as Standard Webhooks has them (standardwebhooks.com, version 1): HMAC-SHA256 over `ID.TIMESTAMP.BODY`, the raw bytes as sent.
+"""Sign and verify messages of Standard Webhooks (standardwebhooks.com, version 1). Pure.
 
-The id is the same however often a message is sent again, and so is what makes it one. Keys are written `whsec_` and base64.
+The library signs. Its `verify` reads the machine's clock and takes one key, so the time window and the loop over keys are here.
+A body is UTF-8, and a message that is sent again keeps its id. Keys are written `whsec_` and base64.
 """
 
 import base64
@@ -12,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from standardwebhooks import Webhook
+
 FRESH = timedelta(minutes=5)
 """How far a message's time may be from ours."""
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 PREFIX, FEWEST_BYTES, MOST_BYTES = "whsec_", 24, 64
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
+_TIMESTAMP = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
 _NOBODYS = b"0" * 32
 """A key that signs nothing, so that an unknown sender takes as long as a known one."""
 
@@ -46,28 +50,25 @@ def key_of(text: str) -> bytes:
     return raw
 
 
-def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
-    """`v1,` and the signature in base64."""
-    made = hmac.new(key, f"{id_}.{timestamp}.".encode() + body, hashlib.sha256).digest()
-    return f"v1,{base64.b64encode(made).decode()}"
-
-
 def signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
-    """The three headers of a message that is sent now."""
-    timestamp = str(int(at.timestamp()))
-    return {ID: id_, TIMESTAMP: timestamp, SIGNATURE: signature(key, id_, timestamp, body)}
+    """Return the three headers of a message that is sent at this time."""
+    return {ID: id_, TIMESTAMP: str(int(at.timestamp())), SIGNATURE: Webhook(key).sign(id_, at.astimezone(UTC), body.decode())}
 
 
 def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
-    """Raises Unsigned. All keys are tried, for one may be on its way out."""
+    """Return the message that one of the keys signed. Raises Unsigned. Every key is tried: one may be on its way out."""
     id_, timestamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
-    if not _ID.fullmatch(id_) or not re.fullmatch(r"[0-9]{1,11}", timestamp) or len(given) > 1000 or not given.isascii():
+    if not _ID.fullmatch(id_) or not _TIMESTAMP.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
         raise Unsigned("the headers are not those of Standard Webhooks")
+    at = datetime.fromtimestamp(int(timestamp), UTC)
+    try:
+        known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_NOBODYS,)]
+    except UnicodeDecodeError as why:
+        raise Unsigned("the body is not UTF-8") from why
     offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
-    known = [signature(key, id_, timestamp, body).encode() for key in keys or (_NOBODYS,)]
     right = [hmac.compare_digest(ours, theirs) for ours in known for theirs in offered]
     if not (keys and any(right)):
         raise Unsigned("no signature of a key that is known")
-    if abs(now - datetime.fromtimestamp(int(timestamp), UTC)) > FRESH:
+    if abs(now - at) > FRESH:
         raise Unsigned(f"its time is more than {FRESH.total_seconds():.0f} seconds from ours")
     return SignedMessage(id_, hashlib.sha256(f"{id_}.{timestamp}".encode()).hexdigest())

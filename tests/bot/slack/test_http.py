@@ -3,16 +3,17 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 import pytest
+from slack_sdk.signature import SignatureVerifier
 
 from bot.run.http.server import serving
 from bot.slack.http.delivery import SlackRequests, read_payload
-from bot.slack.http.signing import SIGNATURE, TIMESTAMP, slack_signature
+from bot.slack.http.signing import SIGNATURE, TIMESTAMP, NotSlack, slack_sign
 from bot.slack.incoming.listeners import slack_app
 from bot.store.heard import HeardOnce
 from tests.support.clock import SetClock
@@ -32,7 +33,7 @@ class Door:
 
     def headers(self, body: bytes, *, off: int = 0, secret: str = SECRET) -> dict[str, str]:
         timestamp = str(int(self.clock.now().timestamp()) + off)
-        return {TIMESTAMP: timestamp, SIGNATURE: slack_signature(secret, timestamp, body)}
+        return {TIMESTAMP: timestamp, SIGNATURE: str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body))}
 
     async def post(self, body: bytes, headers: dict[str, str] | None = None, kind: str = JSON) -> tuple[int, str]:
         given = {"Content-Type": kind, **(self.headers(body) if headers is None else headers)}
@@ -55,14 +56,32 @@ def mention(ts: str = "1700000000.000100") -> bytes:
     return json.dumps({"type": "event_callback", "team_id": TEAM, "event_id": "Ev1", "event": event}).encode()
 
 
-def test_the_signature_is_that_of_slacks_own_example() -> None:
+SENT = datetime.fromtimestamp(1531420618, UTC)
+
+
+def test_slacks_own_example_is_verified() -> None:
     body = (
         b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA"
         b"&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554"
         b"%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
     )
-    made = slack_signature(SECRET, "1531420618", body)
-    assert made == "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
+    sign = "a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
+    assert slack_sign(SECRET, {TIMESTAMP: "1531420618", SIGNATURE: f"v0={sign}"}, body, SENT) == sign
+
+
+@pytest.mark.parametrize("timestamp", ["", "-1", "1531420618.0", "٣" * 10, " 1531420618", "9" * 13])
+@pytest.mark.parametrize("sign", ["", "v0=", "v0=é", "v0=" + "A" * 64, "v1=" + "a" * 64, "v0=" + "a" * 65])
+def test_headers_of_another_form_are_not_slacks(timestamp: str, sign: str) -> None:
+    good = "v0=" + "a" * 64
+    for headers in ({TIMESTAMP: timestamp, SIGNATURE: good}, {TIMESTAMP: "1531420618", SIGNATURE: sign}):
+        with pytest.raises(NotSlack, match="headers"):
+            slack_sign(SECRET, headers, b"", SENT)
+
+
+@pytest.mark.parametrize(("secret", "body"), [(SECRET, b"\xff"), (" ", b"")])
+def test_what_cannot_be_verified_is_not_slacks(secret: str, body: bytes) -> None:
+    with pytest.raises(NotSlack):
+        slack_sign(secret, {TIMESTAMP: "1531420618", SIGNATURE: "v0=" + "a" * 64}, body, SENT)
 
 
 async def test_slack_asks_whether_it_is_us(door: Door) -> None:
