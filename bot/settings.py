@@ -17,7 +17,7 @@ LEAST_KEY = 32
 
 
 HEARS = ("slack_signing_secret", "intake_keys", "alerts")
-"""Settings each of which has others send something to `http_port`; `trackers` may."""
+"""Settings each of which has others send something to `http_port`."""
 RENAMED = {"intake_port": "http_port", "intake_host": "http_host"}
 """Names of before → what they are called now."""
 REMOVED: Mapping[str, str] = {
@@ -133,6 +133,7 @@ class Settings(BaseModel):
     provider_key: SecretStr = Field(
         SecretStr(""), description="key that signs what is sent there, begins with whsec_; the provider gives it to you"
     )
+    provider_poll_seconds: float = Field(30.0, gt=0, description="seconds between two questions to the provider how far a ticket is")
     intake_keys: Path | None = Field(
         None,
         description="YAML file of the keys that sign the tickets of customers, a list of whsec_… for each tenant; empty: none are taken",
@@ -145,12 +146,24 @@ class Settings(BaseModel):
         0,
         ge=0,
         le=65535,
-        description="port on which others send something here: customers' tickets, alerts, trackers' news, Slack's events (docs/inbound.md); 0: none",
+        description="port on which others send something here: customers' tickets, alerts, Slack's events (docs/inbound.md); 0: none",
     )
     http_host: str = Field("127.0.0.1", description="address for that port; put a proxy with TLS in front of it")
     trackers: Path | None = Field(
         None,
         description="YAML file of the trackers in which tickets may be opened after a click, with their keys (docs/trackers.md); empty: none",
+    )
+    tracker_poll_seconds: float = Field(
+        60.0,
+        gt=0,
+        description="seconds between two looks at a ticket in a tracker in the hour after it changed; five times as long on that day, "
+        "thirty times as long after it",
+    )
+    outbox_lease_seconds: float = Field(
+        90.0,
+        ge=1,
+        description="after how many seconds another process takes over a ticket whose sender died, to the provider or to a tracker; "
+        "one try with it may take five sixths of that",
     )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
@@ -225,9 +238,9 @@ class Settings(BaseModel):
     def _inbound(self) -> "Settings":
         if self.heard and not self.http_port:
             raise ValueError(f"HTTP_PORT: {' and '.join(self.heard)} need a port on which it is heard; set it, or unset them")
-        if self.http_port and not self.heard and not self.trackers:
-            known = ", ".join(PREFIX + name.upper() for name in (*HEARS, "trackers"))
-            raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it")
+        if self.http_port and not self.heard:
+            known = ", ".join(PREFIX + name.upper() for name in HEARS)
+            raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it (trackers are polled and need no port)")
         return self
 
     @model_validator(mode="after")

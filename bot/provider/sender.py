@@ -17,7 +17,7 @@ from bot.tasks import run_periodically
 log = structlog.get_logger()
 EVERY = 2.0
 ASK_EVERY, ASK_SELDOM = timedelta(seconds=30), timedelta(minutes=10)
-"""How often a state is asked for; seldom once the repair is proved."""
+"""How often a state is asked for, the default of the setting `provider_poll_seconds`; seldom once the repair is proved."""
 
 
 async def nobody_listens(incident: str, ticket: str, words: ProviderWords) -> bool:

@@ -146,7 +146,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         surface = replace(learning.dressed(trackers.dressed(line.dressed(surface))), telling=told, writing=writing)
         alerts = alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
         surface = replace(surface, posted=PostedTogether(alerts.posted).posted if alerts else None)
-        routes = (*line.routes(surface, states), *(alerts.routes if alerts else ()), *trackers.routes)
+        routes = (*line.routes(surface, states), *(alerts.routes if alerts else ()))
         door = customer_door(surface, window.customers, thinking.ports)
         answer_to = partial(answer_direct_message, surface)
         direct = answering(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
@@ -234,7 +234,7 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
 
 
 def _trackers(settings: Settings, store: Store, ports: Ports, window: Window) -> TrackerLine:
-    return tracker_line(store, ports, window.client, window.cards, window.inbox, window.people, window.titles, window.trackers)
+    return tracker_line(settings, store, ports, window.client, window.cards, window.inbox, window.people, window.titles, window.trackers)
 
 
 def _turns(store: Store, ports: Ports) -> "IncidentTurns":

@@ -30,7 +30,6 @@ class Names:
         self.actions_due = f"{prefix}:actions:due"
         self.provider_due = f"{prefix}:provider:due"
         self.trackers_due = f"{prefix}:trackers:due"
-        self.trackers_heard = f"{prefix}:trackers:heard"
         self.salt = f"{prefix}:provider:salt"
         self.waits = f"{prefix}:waits"
         self.waits_why = f"{prefix}:waits:why"
@@ -78,9 +77,6 @@ class Names:
 
     def heard(self, room: str, sign: str) -> str:
         return f"{self._prefix}:heard:{room}:{sign}"
-
-    def tracker_ticket(self, tracker: str, sign: str) -> str:
-        return f"{self._prefix}:trackers:of:{tracker}:{sign}"
 
     def treated(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
@@ -169,8 +165,6 @@ TABLE = (
     KeyForm("rm:provider:due",               "zset: incidents sent to the provider, by when to send or ask again", "when the provider has closed it"),
     KeyForm("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back; or what it was told in answer", CLOSED),
     KeyForm("rm:trackers:due",               "zset: `INCIDENT TRACKER` of tickets elsewhere, by when to send or ask again", "when nothing moves any more"),
-    KeyForm("rm:trackers:heard",             "hash: when each tracker last told us of news"),
-    KeyForm("rm:trackers:of:*",              "set: the incidents of a ticket of a tracker that tells us of news", "100 days after it was asked for last"),
     KeyForm("rm:incident:{*}:tracker:*",     "hash: what is sent to a tracker of an incident, and what came back", CLOSED),
     KeyForm("rm:intake:heard:*",             "that a signed message was heard", "after 15 minutes"),
     KeyForm("rm:intake:count:*",             "how many tickets a customer sent in an hour", "after that hour"),

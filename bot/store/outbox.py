@@ -48,47 +48,24 @@ BEGIN = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end
 if tonumber(redis.call('HGET', KEYS[1], 'held') or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'held', ARGV[2])
-redis.call('HDEL', KEYS[1], 'wanted')
 return 1
 """
 """KEYS the row. ARGV now, until when whoever begins holds it."""
-HURRY = """
-if redis.call('HGET', KEYS[1], 'pending') ~= '0' or redis.call('HEXISTS', KEYS[1], 'refused') == 1 then return 0 end
-if tonumber(redis.call('HGET', KEYS[1], 'tries') or '0') > 0 then return 0 end
-local now, gap = tonumber(ARGV[1]), tonumber(ARGV[2])
-if tonumber(redis.call('HGET', KEYS[1], 'held') or '0') > now then
-  redis.call('HSET', KEYS[1], 'wanted', 1)
-  return 1
-end
-local at = math.min(math.max(now, tonumber(redis.call('HGET', KEYS[1], 'hurried') or '0') + gap), now + gap)
-local due = redis.call('ZSCORE', KEYS[2], ARGV[3])
-if due and tonumber(due) <= at then return 1 end
-redis.call('HSET', KEYS[1], 'hurried', string.format('%.3f', at))
-redis.call('ZADD', KEYS[2], string.format('%.3f', at), ARGV[3])
-return 1
-"""
-"""KEYS the row, due. ARGV now, seconds between two of these, its name. What is on its way, or waits because they did not answer, stays as it is;
-what somebody has in hand is due again once they are through."""
 NOTE = """
 if redis.call('HGET', KEYS[1], 'digest') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], unpack(ARGV, 5))
+redis.call('HSET', KEYS[1], unpack(ARGV, 4))
 local due = ARGV[2]
 if due == '-' then return 1 end
-local wanted = redis.call('HGET', KEYS[1], 'wanted') and redis.call('HGET', KEYS[1], 'tries') == '0'
-redis.call('HDEL', KEYS[1], 'held', 'wanted')
-if wanted and redis.call('HEXISTS', KEYS[1], 'refused') == 0 and (due == '' or tonumber(due) > tonumber(ARGV[4])) then
-  due = ARGV[4]
-  redis.call('HSET', KEYS[1], 'hurried', due)
-end
+redis.call('HDEL', KEYS[1], 'held')
 if due == '' then redis.call('ZREM', KEYS[2], ARGV[3]) else redis.call('ZADD', KEYS[2], due, ARGV[3]) end
 return 1
 """
-"""KEYS the row, due. ARGV the digest that this is about, when to look again ('' = never, '-' = as it is), its name, when at the latest where that
-was wanted meanwhile, then field and value. What was clicked meanwhile stays to be sent."""
-PATIENCE, HOLD = timedelta(seconds=90), timedelta(seconds=80)
-"""When whoever took a row has died over it; until when whoever began with one has it."""
-HURRY_GAP = timedelta(seconds=15)
-"""However often it is wanted at once, a row is due so often by it."""
+"""KEYS the row, due. ARGV the digest that this is about, when to look again ('' = never, '-' = as it is), its name, then field and value. What
+was clicked meanwhile stays to be sent."""
+LEASE = timedelta(seconds=90)
+"""After this time another process takes over a row whose sender died. The default of the setting `outbox_lease_seconds`."""
+HELD_SHARE = 8 / 9
+"""Share of the lease for which a sender holds a row that it began: the hold ends before the row is due again."""
 FIRST_AGAIN, LAST_AGAIN = timedelta(seconds=5), timedelta(hours=1)
 """Before it is tried again, twice as long each time."""
 
@@ -184,11 +161,11 @@ def tracker_box(names: Names | None = None) -> Box:
 class Outbox:
     """One row a name, and when somebody must look at it."""
 
-    def __init__(self, redis: Redis, clock: Clock, box: Box) -> None:
-        self._redis, self._clock, self._box = redis, clock, box
-        scripts = (DRAFT, PUT, TAKE, NOTE, BEGIN, HURRY)
+    def __init__(self, redis: Redis, clock: Clock, box: Box, lease: timedelta = LEASE) -> None:
+        self._redis, self._clock, self._box, self.lease = redis, clock, box, lease
+        scripts = (DRAFT, PUT, TAKE, NOTE, BEGIN)
         made = [self._redis.register_script(script) for script in scripts]
-        self._draft, self._put, self._take, self._note, self._begin, self._hurry = made
+        self._draft, self._put, self._take, self._note, self._begin = made
 
     async def draft(self, name: str, raw: bytes) -> str:
         """What is about to be shown; its digest."""
@@ -235,19 +212,14 @@ class Outbox:
     async def take(self, most: int = 50) -> list[str]:
         """Rows that are due; another sender gets them when this one has died over them."""
         now = self._clock.now()
-        args: list[str | int] = [self._score(now), self._score(now + PATIENCE), most]
+        args: list[str | int] = [self._score(now), self._score(now + self.lease), most]
         return [row.decode() for row in await self._take(keys=[self._box.due], args=args)]
 
     async def begin(self, name: str) -> Sending | None:
         """A row that was taken, for whoever works on it from here on; None while another does. What settles it or puts it off lets it go."""
         now = self._clock.now()
-        begun = await self._begin(keys=[self._box.row(name)], args=[self._score(now), self._score(now + HOLD)])
+        begun = await self._begin(keys=[self._box.row(name)], args=[self._score(now), self._score(now + self.lease * HELD_SHARE)])
         return await self.row(name) if int(begun) else None
-
-    async def hurry(self, name: str) -> bool:
-        """Somebody says that there is news: what has arrived is due now, or as soon as `HURRY_GAP` allows. Whether that was heeded."""
-        args: list[str | float] = [self._score(self._clock.now()), HURRY_GAP.total_seconds(), name]
-        return bool(int(await self._hurry(keys=[self._box.row(name), self._box.due], args=args)))
 
     async def arrived(self, row: Sending, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
         """They have it; when to ask how far it is."""
@@ -278,8 +250,7 @@ class Outbox:
         await self._noted(row, due, {"tries": "0", **fields})
 
     async def _noted(self, row: Sending, due: str, fields: Mapping[str, str]) -> None:
-        early = self._score(self._clock.now() + HURRY_GAP)
-        args = [row.digest, due, row.name, early, *(word for pair in fields.items() for word in pair)]
+        args = [row.digest, due, row.name, *(word for pair in fields.items() for word in pair)]
         await self._note(keys=[self._box.row(row.name), self._box.due], args=args)
 
     @staticmethod

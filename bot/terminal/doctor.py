@@ -23,7 +23,7 @@ from bot.terminal.examination.hosts import host_findings
 from bot.terminal.examination.links import alert_findings, intake_findings, provider_findings
 from bot.terminal.examination.policy import policy_findings
 from bot.terminal.examination.schedulers import scheduler_findings
-from bot.terminal.examination.trackers import hook_findings, tracker_findings
+from bot.terminal.examination.trackers import tracker_findings
 from bot.terminal.paper import paper
 from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange
@@ -82,7 +82,6 @@ async def _kept_in(store: Store, settings: Settings) -> list[Finding]:
     return [
         Finding("redis", state, f"{store.describe()}, store version {STORE_VERSION}", mend),
         await _ledger_keys(settings, store),
-        *await hook_findings(settings, store.redis),
     ]
 
 

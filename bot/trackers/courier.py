@@ -15,14 +15,15 @@ from redis.exceptions import RedisError
 from bot.store.outbox import LAST_AGAIN, Outbox, Sending, backoff
 from bot.tasks import run_periodically
 from bot.trackers.draft import TrackerDraft
-from bot.trackers.hearing import HookedTickets
 from bot.trackers.remarks import closing_words
 from bot.trackers.tracker import RemoteRemark, RemoteStanding, RemoteTicket, Tracker, TrackerAway, TrackerGone, TrackerRefused
 from tools.clock import Clock
 
 log = structlog.get_logger()
-EVERY, AT_ONCE, PATIENCE = 2.0, 8, 75.0
-"""Seconds between sweeps; rows at once; seconds that one may take, which is less than another process waits before it takes the row over."""
+EVERY, AT_ONCE = 2.0, 8
+"""Seconds between sweeps; rows at once."""
+STEP_SHARE = 5 / 6
+"""Share of the outbox's lease that one step with a row may take: less than the time after which another process takes the row over."""
 BEGAN, CHANGED, URL, SHOWN, SEEN, DONE, TOLD_CLOSED = "began", "changed", "url", "shown", "seen", "done", "told_closed"
 """What is noted of a row."""
 REMARKED, REMARKS, UNREAD, STUCK = "remarked", "remarks", "unread", "stuck"
@@ -30,22 +31,20 @@ REMARKED, REMARKS, UNREAD, STUCK = "remarked", "remarks", "unread", "stuck"
 MOST_AT_ONCE, MOST_REMARKS, SIGNS, MOST_TRIES = 5, 100, 100, 12
 """Comments of one look that are shown, the newest; of one ticket; signs that are kept, many more than are looked at; and tries of one, some hours."""
 FIRST_LOOK = timedelta(seconds=5)
-PACE: tuple[tuple[timedelta, timedelta], ...] = (
-    (timedelta(hours=1), timedelta(minutes=1)),
-    (timedelta(days=1), timedelta(minutes=5)),
-    (timedelta(days=90), timedelta(minutes=30)),
-)
-"""So long after the last change it is asked for so often; after that no more."""
-DONE_FOR, DONE_PACE = timedelta(days=7), timedelta(minutes=30)
-"""For how long one that is done there is asked for, which may be opened again."""
+POLL = timedelta(minutes=1)
+"""Interval between two looks at a ticket that changed lately. The default of the setting `tracker_poll_seconds`."""
+PACE: tuple[tuple[timedelta, int], ...] = ((timedelta(hours=1), 1), (timedelta(days=1), 5), (timedelta(days=90), 30))
+"""Time since the last change, and by what the interval is multiplied until then. After the last row a ticket is not looked at any more."""
+DONE_FOR, DONE_PACE = timedelta(days=7), 30
+"""How long a ticket that is done there is still looked at, because it may be opened again, and the multiple of the interval."""
 DOUBT = "whether it arrived is not known: it is looked for before it is sent again"
 
 
-def next_look(since: timedelta, *, done: bool, over: bool) -> timedelta | None:
-    """When to ask again, so long after the last change; None: never. `over`: closed here, and nothing more can come from there."""
+def next_look(since: timedelta, poll: timedelta, *, done: bool, over: bool) -> timedelta | None:
+    """Return the time until the next look, `since` the last change; None: never. `over`: closed here, and nothing more can come from there."""
     if done or over:
-        return DONE_PACE if since < DONE_FOR and not over else None
-    return next((pace for until, pace in PACE if since < until), None)
+        return poll * DONE_PACE if since < DONE_FOR and not over else None
+    return next((poll * times for until, times in PACE if since < until), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ class Courier:
     clock: Clock
     paint: Callable[[str], Awaitable[None]]
     closing: Callable[[str], Awaitable[str | None]]
-    tickets: HookedTickets
     tell: Callable[[str, RemoteRemark, str], Awaitable[bool]]
+    poll: timedelta = POLL
     every: float = EVERY
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -77,7 +76,7 @@ class Courier:
 
     async def _one(self, name: str) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.outbox.lease.total_seconds() * STEP_SHARE):
                 if row := await self.outbox.begin(name):
                     await self._step(row)
         except RedisError:
@@ -131,9 +130,8 @@ class Courier:
 
     async def _arrived(self, row: Sending, tracker: Tracker, made: RemoteTicket) -> None:
         log.info("trackers.sent", row=row.name, ticket=made.shown)
-        await self._known(row, tracker, made)
         notes = {URL: made.url, SHOWN: made.shown, CHANGED: self.clock.now().isoformat(), BEGAN: "", SEEN: "", DONE: "", REMARKED: ""}
-        again = FIRST_LOOK if tracker.tells or tracker.on_close != "nothing" else None
+        again = min(FIRST_LOOK, self.poll) if tracker.tells or tracker.on_close != "nothing" else None
         await self.outbox.arrived(row, made.id, "", again, **notes)
 
     async def _ask(self, row: Sending, tracker: Tracker) -> None:
@@ -142,12 +140,11 @@ class Courier:
             await self.outbox.note(row, **{TOLD_CLOSED: "1"})  # before it is told: twice is worse than never
             await tracker.close(row.ticket, closing_words(row.incident, cause))
         now = await tracker.look(row.ticket, row.notes.get(SEEN, "")) if tracker.tells else None
-        await self._known(row, tracker, now.ticket if now else RemoteTicket(row.ticket))
         state, done = (now.state, now.done) if now else (row.state, row.notes.get(DONE) == "1")
         changed = self.clock.now() if state != row.state else _moment(row.notes.get(CHANGED, "")) or self.clock.now()
         untold = await self._tell(row, now) if now else None
         over = cause is not None and (done or not tracker.tells)
-        again = untold or next_look(self.clock.now() - changed, done=done, over=over)
+        again = untold or next_look(self.clock.now() - changed, self.poll, done=done, over=over)
         notes = {CHANGED: changed.isoformat(), DONE: "1" if done else "", **_noted(now, whole=untold is None)}
         await self.outbox.moved(row, state, again, **notes)
 
@@ -182,11 +179,6 @@ class Courier:
             return backoff(tries)
         log.warning("trackers.comment_left", row=row.name, tries=tries)
         return None
-
-    async def _known(self, row: Sending, tracker: Tracker, ticket: RemoteTicket) -> None:
-        """By which ids the tracker may tell us of it."""
-        if tracker.hook:
-            await self.tickets.keep(tracker.name, (row.ticket, ticket.id, ticket.alias), row.incident)
 
     async def _refused(self, row: Sending, why: str) -> None:
         """A ticket that was not made is over; how far one is may be asked again later."""

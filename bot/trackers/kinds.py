@@ -23,6 +23,10 @@ from tools.clock import Clock
 MOST = 5
 """Trackers of one site: each is a choice on a card."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+REMOVED: Final[Mapping[str, str]] = {
+    "hook": "was removed; delete the key. Comments and state are fetched by polling, every minute unless RACKMEDIC_TRACKER_POLL_SECONDS says otherwise"
+}
+"""Fields of earlier versions, and what to do about each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ def _said(name: str, why: ValidationError) -> Iterator[str]:
     """In pydantic's words, which never hold the value."""
     for error in why.errors(include_url=False, include_input=False, include_context=False):
         where = ".".join(map(str, (name, *error["loc"])))
-        words = {"missing": "is missing", "extra_forbidden": "is no field of it; docs/trackers.md lists them"}.get(error["type"])
+        unknown = REMOVED.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""
+        words = {"missing": "is missing", "extra_forbidden": unknown}.get(error["type"])
         yield f"{where}: {words or error['msg'].removeprefix('Value error, ')}"
 
 

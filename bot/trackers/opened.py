@@ -1,7 +1,5 @@
 """What every tracker knows of itself by its configuration and its wire, whichever product it is."""
 
-from collections.abc import Sequence
-
 from bot.trackers.config import TrackerConfig
 from bot.trackers.tracker import OnClose
 from bot.trackers.wire import TrackerWire
@@ -15,16 +13,8 @@ class OpenedTracker:
     wire: TrackerWire
 
     @property
-    def kind(self) -> str:
-        return self.config.kind
-
-    @property
     def words(self) -> str:
         return self.wire.words
-
-    @property
-    def hook(self) -> Sequence[str]:
-        return tuple(secret.get_secret_value() for secret in self.config.hook)
 
     @property
     def on_close(self) -> OnClose:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bot.trackers.config import Secret, TrackerConfig, Url, mends_of
 from bot.trackers.draft import TrackerDraft, one_line, plain_text
@@ -40,12 +40,6 @@ class PagerDutyConfig(TrackerConfig):
     )
     token: Secret | None = Field(None, description="read-only REST API key: with it the link and the state come back")
     severity: Literal["critical", "error", "warning", "info"] = Field("error", description="severity of the alert")
-
-    @model_validator(mode="after")
-    def _asked(self) -> "PagerDutyConfig":
-        if self.hook and not self.token:
-            raise ValueError("hook goes with token: how far an incident is, is asked for, never believed")
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +105,7 @@ class PagerDutyTracker(OpenedTracker):
         if seen and seen == now and not unread:
             return None
         return RemoteStanding(
-            RemoteTicket(ticket, f"#{number}" if number else ticket, url, text_at(row, "id")[:40]),
+            RemoteTicket(ticket, f"#{number}" if number else ticket, url),
             words_of(state, 60),
             state == "resolved",
             now,

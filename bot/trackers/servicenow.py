@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field
 
-from bot.trackers.config import Name, Secret, TrackerConfig, Url, keys_among, mends_of
+from bot.trackers.config import Name, Secret, TrackerConfig, Url, mends_of
 from bot.trackers.draft import TrackerDraft, one_line, plain_text
 from bot.trackers.opened import OpenedTracker
 from bot.trackers.remarks import FETCHED, newest, remark_of, rows_at
@@ -42,11 +42,6 @@ class ServiceNowConfig(TrackerConfig):
         default_factory=dict, description="further fields, `assignment_group: GPU operations`; shown before it leaves"
     )
     close_code: Name = Field("Solution provided", description="`close_code` of a row that is closed with the incident")
-
-    @field_validator("hook", mode="after")
-    @classmethod
-    def _keys(cls, secrets: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        return keys_among(secrets, all_of_them=False)
 
 
 @dataclass(frozen=True, slots=True)

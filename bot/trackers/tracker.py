@@ -1,6 +1,6 @@
 """What every tracker can do, whichever product it is, and the ways in which it can fail."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -40,13 +40,11 @@ class TrackerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteTicket:
-    """A ticket of theirs: its id, which never changes, what people call it, and where they read it (empty where nobody says); `alias`: another id
-    by which they know it."""
+    """A ticket of theirs: its id, which never changes, what people call it, and where they read it (empty where nobody says)."""
 
     id: str
     shown: str = ""
     url: str = ""
-    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +97,6 @@ class Tracker(Protocol):
     @property
     def name(self) -> str:
         """As the file calls it."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Which product."""
-        ...
-
-    @property
-    def hook(self) -> Sequence[str]:
-        """Secrets with which it tells us of news; none: it is not heard."""
         ...
 
     @property

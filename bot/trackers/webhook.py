@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from bot.inbound.webhook import key_of, signed_headers
-from bot.trackers.config import TrackerConfig, Url, keys_among, mends_of
+from bot.trackers.config import TrackerConfig, Url, mends_of
 from bot.trackers.draft import TrackerDraft, as_data
 from bot.trackers.opened import OpenedTracker
 from bot.trackers.remarks import FETCHED, newest, remark_of, rows_at, signs_of
@@ -40,13 +40,6 @@ class WebhookConfig(TrackerConfig):
     url: Url = Field(description="where messages go")
     key: Annotated[SecretStr, AfterValidator(_key)] = Field(description="key that signs them: whsec_$(openssl rand -base64 32)")
     asks: bool = Field(False, description="whether the receiver answers `rackmedic.ticket.asked`; with it the state comes back")
-
-    @model_validator(mode="after")
-    def _asked(self) -> "WebhookConfig":
-        keys_among(self.hook, all_of_them=True)
-        if self.hook and not self.asks:
-            raise ValueError("hook goes with asks: how far a ticket is, is asked for, never believed")
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from bot.run.site import guide_parts
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from bot.slack.manifest import SCOPES
-from bot.trackers.hooks import HOOKS
 from bot.trackers.kinds import KINDS
 from graph.conversation.intents import INTENTS
 from graph.exchange.document import TicketDocument
@@ -184,12 +183,6 @@ def trackers() -> str:
     return "\n".join(rows)
 
 
-def hooks() -> str:
-    """How each tracker's messages are judged, and where they are set up there."""
-    rows = ["| kind | is judged by | set up there |", "|---|---|---|"]
-    return "\n".join(rows + [f"| `{kind}` | [`{row.header}`]({row.source}) | {row.switched_on} |" for kind, row in HOOKS.items()])
-
-
 def tracker_rules() -> str:
     """What the stand-ins of trackers are held to, and where each rule is written."""
     rows = ["| kind | rule | answer | written |", "|---|---|---|---|"]
@@ -249,7 +242,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/remedies.md": {"remedies": remedies},
     "docs/guides.md": {"guides": guides},
     "docs/provider-link.md": {"ticket": ticket},
-    "docs/trackers.md": {"trackers": trackers, "hooks": hooks, "rules": tracker_rules},
+    "docs/trackers.md": {"trackers": trackers, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
     "docs/performance.md": {"published": published_figures.table, "gpus": published_figures.gpus},

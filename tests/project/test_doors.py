@@ -46,7 +46,6 @@ WRITERS: Mapping[str, str] = {
     "bot/store/shares.py": "ids, times and numbers",
     "bot/store/slack_turns.py": "times",
     "bot/store/version.py": "a number",
-    "bot/trackers/hearing.py": "ids of incidents and times; a tracker's own ids by their digests",
     "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted); "
     "what a step raised passes `said_by`",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",

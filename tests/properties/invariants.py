@@ -105,11 +105,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         ("tests/properties/test_canaries.py", "tests/properties/test_canaries_seen.py", "tests/properties/test_wider_look.py"),
     ),
     Invariant(
-        "I28",
-        "what a tracker tells us has it asked, and so often; nothing of it is believed",
-        ("tests/bot/trackers/test_hooks.py",),
-    ),
-    Invariant(
         "I29",
         "an incident of alerts opens in a channel of the operators alone, and stays in it",
         ("tests/bot/alerts/test_routing.py", "tests/properties/test_alert_routes.py", "tests/stories/test_alert_storm.py"),

@@ -29,11 +29,6 @@ class DoorMutant:
 
 
 SLACK, HOOK, HEARD, OUTBOX = "bot.slack.http.signing", "bot.inbound.webhook", "bot.store.heard", "bot.store.outbox"
-BELIEVED = (
-    "await self.outbox.note(await self.outbox.row(f'{incident} {tracker.name}'), "
-    "state=__import__('json').loads(request.body)['issue']['fields']['status']['name'])\n            "
-)
-HEARING, SIGNED = "bot.trackers.hearing", "bot.inbound.signatures"
 ROUTING, BOOK = "bot.alerts.routing", "bot.alerts.book"
 KINDS, FRESHNESS = "graph.incident.answers.kinds", "abs(now - at) > FRESH"
 
@@ -85,39 +80,7 @@ DOOR_MUTANTS: tuple[DoorMutant, ...] = (
         "I26",
         ((OUTBOX, "for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end\n", ""),),
     ),
-    DoorMutant(
-        "a tracker's message counts whoever signed it",
-        "I28",
-        ((HEARING, "if not rule.signed(tracker.hook, request.headers, request.body, self.clock.now()):", "if not request.headers:"),),
-    ),
-    DoorMutant(
-        "a tracker's signature is not over the body",
-        "I28",
-        ((SIGNED, "known = [hex_signature(secret, body).encode() for secret in secrets]", "known = offered"),),
-    ),
-    DoorMutant(
-        "what a tracker's message says of the state is believed",
-        "I28",
-        (
-            (
-                HEARING,
-                "heeded = await",
-                BELIEVED + "heeded = await",
-            ),
-        ),
-    ),
-    DoorMutant(
-        "a message sent again asks as often as it comes",
-        "I28",
-        ((OUTBOX, "tonumber(redis.call('HGET', KEYS[1], 'hurried') or '0') + gap", "0"), (OUTBOX, "  due = ARGV[4]\n", "  due = '0'\n")),
-    ),
-    DoorMutant("news hurry what is on its way", "I28", ((OUTBOX, "if redis.call('HGET', KEYS[1], 'pending') ~= '0' or", "if"),)),
-    DoorMutant(
-        "news that come while it is asked are lost",
-        "I28",
-        ((OUTBOX, "  redis.call('HSET', KEYS[1], 'wanted', 1)\n", ""),),
-    ),
-    DoorMutant("whoever asks has it, whoever else has", "I28", ((OUTBOX, "redis.call('HSET', KEYS[1], 'held', ARGV[2])\n", ""),)),
+    DoorMutant("two senders begin with one row", "I26", ((OUTBOX, "redis.call('HSET', KEYS[1], 'held', ARGV[2])\n", ""),)),
     DoorMutant(
         "the last route wins",
         "I29",

@@ -49,7 +49,12 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
     port, keys = free_port(), tmp_path / "keys.yaml"
     keys.write_text(json.dumps({"acme": [KEY]}))
     async with sandbox(tmp_path / "customer") as customer, sandbox(tmp_path / "provider", language="en") as provider:
-        link = {"RACKMEDIC_PROVIDER_URL": f"http://127.0.0.1:{port}/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY}
+        link = {
+            "RACKMEDIC_PROVIDER_URL": f"http://127.0.0.1:{port}/intake/acme",
+            "RACKMEDIC_PROVIDER_KEY": KEY,
+            "RACKMEDIC_PROVIDER_POLL_SECONDS": "1",
+            "RACKMEDIC_OUTBOX_LEASE_SECONDS": "6",
+        }
         customer = replace(customer, settings={**customer.settings, **link})
         intake = {"RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_INTAKE_KEYS": str(keys)}
         provider = replace(provider, settings={**provider.settings, **intake})

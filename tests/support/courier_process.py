@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 
 from bot.store.outbox import Outbox, tracker_box
 from bot.trackers.courier import Courier
-from bot.trackers.hearing import HookedTickets
 from bot.trackers.kinds import open_trackers
 from bot.trackers.tracker import RemoteRemark
 
@@ -43,8 +42,8 @@ async def work(url: str, file: str, seconds: str) -> None:
     clock = LateClock(timedelta(seconds=float(seconds)))
     trackers = {tracker.name: tracker for tracker in open_trackers(Path(file), clock)}
     redis = Redis.from_url(url)
-    outbox, tickets = Outbox(redis, clock, tracker_box()), HookedTickets(redis, clock)
-    await Courier(outbox, trackers, clock, nothing_shown, open_still, tickets, nothing_told, every=0.05).run()
+    outbox = Outbox(redis, clock, tracker_box())
+    await Courier(outbox, trackers, clock, nothing_shown, open_still, nothing_told, every=0.05).run()
 
 
 if __name__ == "__main__":

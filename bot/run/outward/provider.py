@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,10 @@ class ProviderLine:
     @property
     def chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
         """What empties the outbox."""
-        return (Sender(self.cards.outbox, self.link, self.cards.paint, self.cards.say).run,) if self.cards and self.link else ()
+        if self.cards is None or self.link is None:
+            return ()
+        poll = timedelta(seconds=self.settings.provider_poll_seconds)
+        return (Sender(self.cards.outbox, self.link, self.cards.paint, self.cards.say, ask_every=poll).run,)
 
     def routes(self, surface: Surface, states: TicketStates | None) -> Sequence[InboundRoute]:
         """The intake; nothing where it is off."""
@@ -130,7 +134,8 @@ def provider_line(
     except ValueError as why:
         raise Refusal(f"{PREFIX}PROVIDER_KEY: {why}", 2) from why
     kept = KeptMessages(client, posted)
-    cards = ProviderCards(client, kept, inbox, people, Outbox(store.redis, ports.clock, provider_box()), ports.taxonomy)
+    outbox = Outbox(store.redis, ports.clock, provider_box(), timedelta(seconds=settings.outbox_lease_seconds))
+    cards = ProviderCards(client, kept, inbox, people, outbox, ports.taxonomy)
     return ProviderLine(settings, store, ports, inbox, cards, HttpLink(settings.provider_url, key, ports.clock), keys)
 
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from bot.cards.incidents.rows import Titles
 from bot.cards.trackers.opening import Offered
 from bot.desk.inbox import Inbox
-from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings
 from bot.provider.arrivals import tenants_of
-from bot.refusal import Refusal
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.slack.client import SlackClient
@@ -21,7 +20,6 @@ from bot.slack.trackers.office import Closings, TrackerCards, TrackerDesk
 from bot.store.outbox import Outbox, tracker_box
 from bot.store.store import Store
 from bot.trackers.courier import Courier
-from bot.trackers.hearing import HookedTickets, TrackerHooks
 from bot.trackers.kinds import open_trackers
 from bot.trackers.tracker import Tracker
 from graph.ports import Ports
@@ -33,13 +31,7 @@ def site_trackers(settings: Settings, clock: Clock | None = None) -> tuple[Track
     """Those that the settings name. Raises Refusal."""
     if not settings.trackers:
         return ()
-    trackers = open_trackers(settings.trackers, clock or WallClock(), f"{PREFIX}TRACKERS")
-    hooked = [f"{tracker.name}.hook" for tracker in trackers if tracker.hook]
-    if hooked and not settings.http_port:
-        raise Refusal(f"{PREFIX}TRACKERS: {', '.join(hooked)}: set {PREFIX}HTTP_PORT, on which it is heard (docs/inbound.md)", 2)
-    if settings.http_port and not hooked and not settings.heard:
-        raise Refusal(f"{PREFIX}HTTP_PORT: nothing is heard there: no tracker of {PREFIX}TRACKERS has a `hook`", 2)
-    return trackers
+    return open_trackers(settings.trackers, clock or WallClock(), f"{PREFIX}TRACKERS")
 
 
 def offered(trackers: Sequence[Tracker]) -> Offered:
@@ -54,7 +46,7 @@ class TrackerLine:
     cards: TrackerCards | None
     closings: Closings
     clock: Clock
-    tickets: HookedTickets
+    poll: timedelta
 
     def dressed(self, surface: Surface) -> Surface:
         """The surface with the buttons and the form."""
@@ -68,15 +60,11 @@ class TrackerLine:
         if self.cards is None:
             return ()
         cards = self.cards
-        return (Courier(cards.outbox, cards.trackers, self.clock, cards.paint, self.closings.of, self.tickets, cards.tell).run,)
-
-    @property
-    def routes(self) -> Sequence[InboundRoute]:
-        """Where trackers tell of news; nothing where none does."""
-        return TrackerHooks(self.cards.trackers, self.tickets, self.cards.outbox, self.clock).routes if self.cards else ()
+        return (Courier(cards.outbox, cards.trackers, self.clock, cards.paint, self.closings.of, cards.tell, self.poll).run,)
 
 
 def tracker_line(
+    settings: Settings,
     store: Store,
     ports: Ports,
     client: SlackClient,
@@ -86,13 +74,13 @@ def tracker_line(
     titles: Titles,
     trackers: Sequence[Tracker],
 ) -> TrackerLine:
-    tickets = HookedTickets(store.redis, ports.clock)
     closings = Closings(StoredIncidents(store.redis), titles, tenants_of(ports.inventory))
+    poll = timedelta(seconds=settings.tracker_poll_seconds)
     if not trackers:
-        return TrackerLine(None, closings, ports.clock, tickets)
+        return TrackerLine(None, closings, ports.clock, poll)
     messages = KeptMessages(client, posted)
-    outbox = Outbox(store.redis, ports.clock, tracker_box())
+    outbox = Outbox(store.redis, ports.clock, tracker_box(), timedelta(seconds=settings.outbox_lease_seconds))
     cards = TrackerCards(
         client, messages, inbox, people, outbox, {tracker.name: tracker for tracker in trackers}, bindings(ports.inventory.channels)
     )
-    return TrackerLine(cards, closings, ports.clock, tickets)
+    return TrackerLine(cards, closings, ports.clock, poll)

@@ -2,16 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
-
-from redis.asyncio import Redis
 
 from bot.refusal import Refusal
 from bot.run.outward.trackers import site_trackers
-from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.terminal.examination.finding import Finding
-from bot.trackers.hearing import HookedTickets
 from bot.trackers.kinds import readable_by_others
 from bot.trackers.tracker import Tracker, TrackerAway, TrackerRefused
 from kb.scan import lines_in
@@ -31,24 +26,6 @@ async def tracker_findings(settings: Settings) -> list[Finding]:
             Finding("tracker", "warn", f"{settings.trackers}: others on this machine may read its keys", f"chmod 600 {settings.trackers}")
         )
     return found
-
-
-async def hook_findings(settings: Settings, redis: Redis) -> list[Finding]:
-    """Of each tracker that may tell us of news, whether it ever did. Nothing where the file cannot be used: `tracker_findings` says so."""
-    try:
-        trackers = await asyncio.to_thread(site_trackers, settings)
-    except Refusal:
-        return []
-    tickets = HookedTickets(redis, WallClock())
-    return [_heard(tracker, await tickets.last(tracker.name), settings.http_port) for tracker in trackers if tracker.hook]
-
-
-def _heard(tracker: Tracker, at: datetime | None, port: int) -> Finding:
-    where = f"{tracker.name}: news at /trackers/{tracker.name} on port {port}"
-    if at is None:
-        mend = f"set it up there (docs/trackers.md) and compare {tracker.name}.hook; until then it is asked, as ever"
-        return Finding("tracker", "warn", f"{where}: nothing signed was heard yet", mend)
-    return Finding("tracker", "ok", f"{where}, the last at {at:%Y-%m-%d %H:%M} UTC")
 
 
 async def _tried(tracker: Tracker) -> Finding:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,8 @@ from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
 from bot.store.outbox import Clicked, Outbox, Sending, tracker_box
-from bot.trackers.courier import BEGAN, Courier
+from bot.trackers.courier import BEGAN, Courier, next_look
 from bot.trackers.draft import DraftSection, TrackerDraft, draft_of, plain_text, retitled
-from bot.trackers.hearing import HookedTickets, TrackerHooks
 from bot.trackers.kinds import KINDS, open_trackers
 from bot.trackers.tracker import RemoteRemark, TrackerRefused
 from graph.state import Incident, Origin
@@ -41,7 +41,6 @@ class Post:
     clock: SetClock
     outbox: Outbox
     courier: Courier
-    hooks: TrackerHooks
     painted: list[str] = field(default_factory=list)
     cause: str | None = None
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -71,8 +70,7 @@ async def post(tmp_path: Path, kind: str, **more: object) -> AsyncIterator[Post]
         file = tmp_path / "trackers.yaml"
         file.write_text(yaml.safe_dump({kind: config_of(kind, theirs.url, **more)}))
         [tracker] = open_trackers(file, clock)
-        redis = FakeAsyncRedis()
-        outbox, tickets = Outbox(redis, clock, tracker_box()), HookedTickets(redis, clock)
+        outbox = Outbox(FakeAsyncRedis(), clock, tracker_box())
         made: list[Post] = []
 
         async def paint(name: str) -> None:
@@ -86,8 +84,8 @@ async def post(tmp_path: Path, kind: str, **more: object) -> AsyncIterator[Post]
                 made[0].told.append(("\n".join(said.lines), beside))
             return made[0].slack
 
-        courier = Courier(outbox, {kind: tracker}, clock, paint, closing, tickets, tell)
-        made.append(Post(kind, theirs, clock, outbox, courier, TrackerHooks({kind: tracker}, tickets, outbox, clock)))
+        courier = Courier(outbox, {kind: tracker}, clock, paint, closing, tell)
+        made.append(Post(kind, theirs, clock, outbox, courier))
         yield made[0]
 
 
@@ -225,6 +223,10 @@ async def test_a_type_that_a_project_has_not_is_named_with_those_that_it_has(tmp
         ("[]", "mapping of trackers"),
         ("jira: {token: hush-hush", "no YAML"),
         ("hook: {kind: webhook, url: 'https://x.example', key: hush-hush}", "hook.key"),
+        (
+            "jira: {kind: jira, hook: hush-hush-hush-hush-hush}",
+            "jira.hook: was removed; delete the key. Comments and state are fetched by polling",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_and_no_secret_is_printed(tmp_path: Path, text: str, says: str) -> None:
@@ -233,6 +235,20 @@ def test_a_file_that_cannot_be_used_is_refused_and_no_secret_is_printed(tmp_path
     with pytest.raises(Refusal, match=says) as no:
         open_trackers(file, SetClock())
     assert "hush" not in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("hours", "done", "over", "seconds"),
+    [
+        *[(0, False, False, 10), (2, False, False, 50), (25, False, False, 300), (24 * 91, False, False, None)],
+        *[(0, True, False, 300), (24 * 8, True, False, None), (0, True, True, None)],
+    ],
+)
+def test_the_interval_between_two_looks_grows_with_the_time_since_the_last_change(
+    hours: int, done: bool, over: bool, seconds: int | None
+) -> None:
+    after = next_look(timedelta(hours=hours), timedelta(seconds=10), done=done, over=over)
+    assert after == (None if seconds is None else timedelta(seconds=seconds))
 
 
 def test_a_customers_words_and_name_do_not_leave() -> None:

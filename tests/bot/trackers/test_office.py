@@ -17,7 +17,6 @@ from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from bot.slack.trackers.office import TrackerCards, TrackerDesk
 from bot.store.outbox import Outbox, tracker_box
 from bot.trackers.courier import Courier
-from bot.trackers.hearing import HookedTickets
 from bot.trackers.kinds import KINDS
 from graph.state import Incident
 from tests.support.clock import SetClock, WallClock
@@ -40,7 +39,6 @@ class Office:
     thread: str
     incident: str
     card: str
-    tickets: HookedTickets
 
     async def sweep(self, **later: float) -> None:
         self.clock.go(**later)
@@ -48,9 +46,7 @@ class Office:
         async def open_still(_: str) -> str | None:
             return None
 
-        await Courier(
-            self.cards.outbox, self.cards.trackers, self.clock, self.cards.paint, open_still, self.tickets, self.cards.tell
-        ).sweep()
+        await Courier(self.cards.outbox, self.cards.trackers, self.clock, self.cards.paint, open_still, self.cards.tell).sweep()
         await self.bot.settled()
 
     async def opened(self, who: str = "priya") -> Any:
@@ -82,7 +78,7 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
             bot.states[incident] = {**STATE, "id": incident}
             elsewhere = opening.offers(incident, [(kind, tracker.words)])
             card = await post(bot.surface.client, OPS, thread, ticket.render(handoff(bot.states[incident]), elsewhere=elsewhere))
-            yield Office(bot, theirs, made[0], clock, thread, incident, card, HookedTickets(bot.redis, clock))
+            yield Office(bot, theirs, made[0], clock, thread, incident, card)
 
 
 async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_there() -> None:
