@@ -88,7 +88,8 @@ async def watched(folder: Path, *, jira: str = "") -> AsyncIterator[tuple[Sandbo
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\n")
     trackers.write_text(yaml.safe_dump({"jira": config_of("jira", jira)}))
     async with sandbox(folder) as made, alertmanager(folder, port) as url:
-        more = {"RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_ALERTS": str(file)} | ({"RACKMEDIC_TRACKERS": str(trackers)} if jira else {})
+        more = {"RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_ALERTS": str(file)}
+        more |= {"RACKMEDIC_TRACKERS": str(trackers), "RACKMEDIC_TRACKER_POLL_SECONDS": "1"} if jira else {}
         world = replace(made, settings={**made.settings, **more})
         async with bot(world, dict(os.environ), folder / "bot.log"):
             await world.slack.connected()
