@@ -11,7 +11,6 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.actions.decisions import CannotAsk
-from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
 from graph.report import Report
@@ -485,45 +484,40 @@ def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_s
     assert [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)] == [True, True, False, True, False]
 
 
-# Stories that are told to copies with a bug as well
+# `tests.properties.mutants_actions` runs these on steps with a bug as well
 
 
-@pytest.fixture
-def steps() -> Any:
-    return carry_out
-
-
-async def starts(office: Office, steps: Any, row: Record) -> str:
-    """How `begin` of these steps ends."""
+async def starts(office: Office, row: Record) -> str:
+    """Return how `begin` ends."""
     try:
-        await steps.begin(row, office.acting)
-    except steps.Changed as why:
+        await begin(row, office.acting)
+    except Changed as why:
         return str(why.why)
-    except steps.NotNow:
+    except NotNow:
         return "not now"
     return "starts"
 
 
-async def test_what_is_mended_before_the_start_is_not_treated(store: Redis, steps: Any) -> None:
+async def test_what_is_mended_before_the_start_is_not_treated(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
     office.site.sick(slow(False))
-    assert await starts(office, steps, row) == "fault_gone"
+    assert await starts(office, row) == "fault_gone"
 
 
-async def test_what_cannot_be_looked_at_does_not_start(store: Redis, steps: Any) -> None:
+async def test_what_cannot_be_looked_at_does_not_start(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
     office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
     office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
-    assert await starts(office, steps, row) == "not now"
+    assert await starts(office, row) == "not now"
 
 
-async def test_a_line_of_the_log_is_no_fault_of_another_boot(store: Redis, steps: Any) -> None:
+async def test_a_line_of_the_log_is_no_fault_of_another_boot(store: Redis) -> None:
     office = Office(store, site(hung("n1")))
     row = await approved(office, "job 4711 is slow on n1")
     office.site.boots["n1"] = "another-boot"
-    assert await starts(office, steps, row) == "fault_gone"
+    assert await starts(office, row) == "fault_gone"
 
 
 def test_a_ladders_fault_is_stored_without_what_the_ladder_says_and_read_back_whole() -> None:

@@ -26,7 +26,7 @@ from graph.reasoning.contracts import CONTRACTS
 from kb.guides.load import load_guides
 from tests.kb import published_figures
 from tests.project.diagrams import action_states, incident_states, ladder_states
-from tests.properties import invariants
+from tests.properties import invariants, mutants
 from tests.properties.mutants_reasoning import REASONING_MUTANTS
 from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
@@ -248,7 +248,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/performance.md": {"published": published_figures.table, "gpus": published_figures.gpus},
     "docs/reasoning.md": {"contracts": contracts, "reasoning faults": reasoning_faults},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
-    "SECURITY.md": {"scopes": scopes, "invariants": invariants.table},
+    "SECURITY.md": {"scopes": scopes, "invariants": invariants.table, "mutants": mutants.table},
 }
 
 

@@ -1,12 +1,10 @@
 """Invariant I27 where people write and press, on the local Slack: stories beside those of `tests.properties.customer_stories`."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final
 
 from tests.bot.actions import test_votes
 from tests.bot.slack import test_customers, test_rebound
-from tests.properties import customer_stories
+from tests.properties.customer_stories import Story
 from tests.support.fakes_approvals import ward
 from tests.support.fakes_bot import Behind, slack_side
 
@@ -47,12 +45,4 @@ async def i27_bound() -> None:
         await test_rebound.test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_now_counts_for_nothing(bot)
 
 
-TOLD: Final[Mapping[str, Callable[[], Awaitable[None]]]] = {
-    story.__name__: story for story in (i27_people, i27_threads, i27_bound, i27_shared)
-}
-STORIES = tuple(TOLD)
-
-
-def complaint(story: str) -> str:
-    """What this story says against the product that it was imported with; empty when it is content."""
-    return customer_stories.complaint(story, TOLD)
+STORIES: tuple[Story, ...] = (i27_people, i27_threads, i27_bound, i27_shared)

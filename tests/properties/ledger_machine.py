@@ -18,14 +18,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.clock import SetClock
-from tests.support.fakes_ledger import CATALOGUE, KEY, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, expire_due
+from tests.support.fakes_ledger import CATALOGUE, KEY, OTHER_BOOT, POLICY, Desk, Host, expire_due
+from tools.acting.run import start
 from tools.action import Action
+from tools.ledger.brakes import Brakes
+from tools.ledger.journal import insist
+from tools.ledger.seal import Seal
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
 INCIDENTS = ("inc-1", "inc-2", "inc-3")
 APPROVERS = frozenset({"T1:ANN", "T1:BOB", "T1:CID"})
 CLICKERS = (*sorted(APPROVERS), "T1:EVE", "T2:ANN")
 BLAST, AT_ONCE, WINDOW, GROUP_SIZE, BEAT = 2, 2, 3, 30, 30
+BRAKES = Brakes(
+    blast_hosts=BLAST, at_once=AT_ONCE / GROUP_SIZE, window=WINDOW / GROUP_SIZE, beat_seconds=BEAT
+)  # small, so that every brake is met
 OPEN, HOLDS = ("pending", "approved"), ("executing", "unknown")
 
 FORGERIES = ("votes gone", "start_by", "vote", "action", "done again")
@@ -77,7 +84,6 @@ class Card:
 class Life(RuleBasedStateMachine):
     """Two processes, one of them with a wrong clock, five hosts, three incidents, some people."""
 
-    product: ClassVar[Product] = REAL
     counts: ClassVar[Counter[str]] = Counter()
     begins: ClassVar[str] = STORIES[0]
 
@@ -85,10 +91,9 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.redis = FakeAsyncRedis(server=FakeServer())
-        brakes = product_brakes(self.product)
-        self.desk = Desk(self.redis, self.product, brakes=brakes)
+        self.desk = Desk(self.redis, brakes=BRAKES)
         self.clock, self.wrong = self.desk.clock, SetClock()
-        self.books = (self.desk.ledger, self.desk.replica(self.wrong, brakes=brakes))
+        self.books = (self.desk.ledger, self.desk.replica(self.wrong, brakes=BRAKES))
         self.keys = [KEY]
         self.cards: list[Card] = []
         self.held: dict[str, Any] = {}
@@ -317,7 +322,7 @@ class Life(RuleBasedStateMachine):
     async def _stale_starts_nothing(self, stale: Any) -> None:
         if stale.may_start:
             before = self.desk.host.effects.total()
-            await self.product.module("acting.run").start(stale, self.desk.host)
+            await start(stale, self.desk.host)
             assert self.desk.host.effects.total() == before, "I2: a worker that slept through its claim has no effect"
             self.seen("stale start refused by the host")
 
@@ -378,7 +383,7 @@ class Life(RuleBasedStateMachine):
         own, now = stamp(self.clock.at), self.now()
         deadline = {"pending": lambda c: c.decide_by, "approved": lambda c: c.start_by}
         late = [c for c in self.cards if c.state in OPEN and own >= deadline[c.state](c) and now > deadline[c.state](c) and not c.forged]
-        ended = self.do(expire_due(self.books[0], self.desk.product))
+        ended = self.do(expire_due(self.books[0]))
         forged = {card.action.approval for card in self.cards if card.forged}
         assert {row.approval for row in ended} - forged == {card.action.approval for card in late}, (
             "I6: what is late, and only that, expires"
@@ -424,7 +429,7 @@ class Life(RuleBasedStateMachine):
             card = await self.approved(where, incident)
             held = await self.claim(card)
             if started:
-                await self.product.module("acting.run").start(held, self.desk.host)
+                await start(held, self.desk.host)
                 self.ran = True
             if self.now(process) <= card.beat_until:  # a clock that is ahead by more than a heartbeat makes holders look dead
                 assert await self.books[process].adopt(card.action.approval, "w9") is None, "I2: a living holder is left alone"
@@ -496,7 +501,7 @@ class Life(RuleBasedStateMachine):
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: what an earlier key signed is not started"
         await self._nothing_is_put_up(self.books[process], here)
         self.high = self.now()
-        await self.product.module("ledger.journal").insist(lambda: self.books[0]._takes_over("T1:BOB"))
+        await insist(lambda: self.books[0]._takes_over("T1:BOB"))
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
         before = await self.desk.dump()
         for replica in old:
@@ -524,7 +529,7 @@ class Life(RuleBasedStateMachine):
 
     def _another_key(self) -> None:
         self.keys.insert(0, f"key number {len(self.keys) + 1} of the ledger".encode())
-        more = {"key": self.keys[0], "older_keys": tuple(self.keys[1:]), "brakes": product_brakes(self.product)}
+        more: dict[str, Any] = {"key": self.keys[0], "older_keys": tuple(self.keys[1:]), "brakes": BRAKES}
         self.desk.ledger = self.desk.replica(**more)
         self.books = (self.desk.ledger, self.desk.replica(self.wrong, **more))
 
@@ -556,13 +561,13 @@ class Life(RuleBasedStateMachine):
 
     async def _made_up_with(self, key: bytes, where: str, process: int) -> None:
         """Whoever has an earlier key and may write into Redis: votes for a request of the present key, and a whole request of their own."""
-        seals, records = self.product.module("ledger.seal"), self.desk.refusals
+        records = self.desk.refusals
         half = await self.propose(where, "inc-1", quorum=2)
         vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", "now", "made-up")
-        await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", seals.Seal(key).vote(vote))
+        await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", Seal(key).vote(vote))
         half.forged = True
         await self.click(half, "T1:ANN")
-        for whole, stolen in ((False, seals.Seal(key)), (True, seals.Seal(key, (b"another, that signs nothing",)))):
+        for whole, stolen in ((False, Seal(key)), (True, Seal(key, (b"another, that signs nothing",)))):
             card = await self.propose(where, "inc-1")
             action, start_by = card.action, round((self.now() + 299) * 1000)
             votes = [records.Vote(action.approval, action.digest, who, "approve", "now", f"made-up-{who}") for who in sorted(APPROVERS)]
@@ -795,19 +800,12 @@ class Life(RuleBasedStateMachine):
                 assert row.state == card.state, "the ledger and the model agree to the end"
 
 
-def live(product: Product, runs: settings) -> Counter[str]:
+def live(runs: settings) -> Counter[str]:
     """Some runs from each story on, so that each is met whatever chance has in mind; what they came across."""
     counts: Counter[str] = Counter()
     for story in STORIES:
-        run_state_machine_as_test(type(story, (Life,), {"product": product, "counts": counts, "begins": story}), settings=runs)
+        run_state_machine_as_test(type(story, (Life,), {"counts": counts, "begins": story}), settings=runs)
     return counts
-
-
-def product_brakes(product: Product) -> Any:
-    """Small numbers, so that every brake is met."""
-    return product.module("ledger.brakes").Brakes(
-        blast_hosts=BLAST, at_once=AT_ONCE / GROUP_SIZE, window=WINDOW / GROUP_SIZE, beat_seconds=BEAT
-    )
 
 
 def edits(rows: list[bytes]) -> list[list[bytes]]:

@@ -1,20 +1,37 @@
-"""Safety bugs seeded one at a time into everything that an incident goes through; the machine of incidents must catch each. SECURITY.md shows them."""
+"""Safety bugs seeded into everything that an incident goes through; the state machine of incidents must catch each."""
 
 import contextlib
-import importlib
 import io
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import os
+import secrets
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 
-from tests.properties.second_world import Edit, second_world
+from bot.cards.text import _escape, _seen, _slack_id
+from graph.engine.assess import Assessment, cite
+from graph.engine.belief import Belief, _weigh, beliefs
+from graph.engine.coverage import Coverage
+from graph.engine.prior import past_priors, read_priors
+from graph.engine.verdict import stand
+from graph.incident.conclude import _cost
+from graph.incident.reflect import _sway
+from graph.incident.thinking.checked import checked
+from graph.ladders.build import approval_of
+from graph.ladders.ends import _released
+from graph.ladders.moves import _done, _failed
+from graph.ladders.steps import _address
+from graph.model.budget import Budget
+from graph.model.client import Breaker, Model
+from graph.reading.pasted import shelve
+from tests.properties.incident_machine import STORIES, live
+from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
+from tools.checks.row import _fill_word
+from tools.nodekit.generate import _arguments, _tests
+from tools.remedies.row import check_args
+from tools.ssh.batch import Look
+from tools.ssh.client import remote_command
 
-MACHINE = "tests.properties.incident_machine"
-ENOUGH = settings(
+MACHINE_SETTINGS = settings(
     max_examples=1,
     stateful_step_count=1,
     deadline=None,
@@ -27,204 +44,171 @@ ENOUGH = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-
-@dataclass(frozen=True)
-class IncidentMutant:
-    """One bug, the invariant that it breaks, and its edits."""
-
-    name: str
-    breaks: str
-    edits: tuple[Edit, ...]
-
-    @property
-    def story(self) -> str:
-        """The machine's story that goes straight to that invariant."""
-        stories: Sequence[str] = importlib.import_module(MACHINE).STORIES
-        return next(story for story in stories if story.startswith(f"{self.breaks.lower()}_"))
-
-    def row(self) -> str:
-        """As a line of the table."""
-        return f"| {self.name} | {self.breaks} | the machine of incidents |"
-
-
-BELIEF, COVERAGE, VERDICT = "graph.engine.belief", "graph.engine.coverage", "graph.engine.verdict"
-MOVES, ENDS, CLIENT, TEXT = "graph.ladders.moves", "graph.ladders.ends", "graph.model.client", "bot.cards.text"
-BY_WORDS = (BELIEF, "(may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))))", "True)")
-UNBOUND = (BELIEF, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted")
-UNCHECKED = ("graph.incident.thinking.checked", "    if not came.broken:\n", "    if True:\n")
-"""The contracts over the reasoning would catch it too: here the invariant has to do it alone."""
-UNPROVEN = (BELIEF, " and bool(self.deciding) and", " and")
-
-INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
-    IncidentMutant(
-        "a slot takes whatever it is given",
-        "I1",
-        (("tools.checks.row", 'if not re.fullmatch(SLOTS[name], given) or ".." in given:', "if False:"),),
+INCIDENT_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a slot takes whatever it is given", "I1", (Edit(_fill_word, "not re.fullmatch(SLOTS[name], given) or '..' in given", "False"),)
     ),
-    IncidentMutant(
-        "a path may lead out of its folder",
-        "I1",
-        (("tools.checks.row", 'if not re.fullmatch(SLOTS[name], given) or ".." in given:', "if not re.fullmatch(SLOTS[name], given):"),),
-    ),
-    IncidentMutant(
-        "a command's words are not quoted", "I1", (("tools.ssh.client", 'return shlex.join(("timeout"', 'return " ".join(("timeout"'),)
-    ),
-    IncidentMutant(
-        "the words of commands that share a session are quoted once too seldom",
-        "I1",
-        (("tools.ssh.batch", "return shlex.quote(shlex.join((", 'return shlex.quote(" ".join(('),),
-    ),
-    IncidentMutant(
-        "the kit takes any argument",
-        "I1",
-        (("tools.nodekit.generate", """yield f'is_{kind} "${{{i}}}" || refuse""", """yield f': is_{kind} "${{{i}}}" || refuse"""),),
-    ),
-    IncidentMutant(
+    Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
+    Mutant("a command's words are not quoted", "I1", (Edit(remote_command, "shlex.join", '" ".join'),)),
+    Mutant("the words of commands that share a session are quoted once too seldom", "I1", (Edit(Look.word, "shlex.join", "' '.join"),)),
+    Mutant("the kit takes any argument", "I1", (Edit(_arguments, "'is_'", "': is_'"),)),
+    Mutant(
         "the kit takes an argument that only begins well",
         "I1",
         (
-            (
-                "tools.nodekit.generate",
-                "case $1 in {' | '.join(kind.admits)}) return 0",
-                "case $1 in {'* | '.join(kind.admits)}*) return 0",
+            Edit(
+                _tests,
+                "f\"  case $1 in {' | '.join(kind.admits)}) return 0 ;; esac\"",
+                "f\"  case $1 in {'* | '.join(kind.admits)}*) return 0 ;; esac\"",
             ),
-            ("tools.nodekit.generate", """'  [ "${{#1}}" -le {kind.longest} ] || return 1'""", """'  : "${{#1}}" -le {kind.longest} '"""),
+            Edit(_tests, "f'  [ \"${{#1}}\" -le {kind.longest} ] || return 1'", "f'  : \"${{#1}}\" -le {kind.longest} '"),
         ),
     ),
-    IncidentMutant("a tenant's words convict a machine", "I13", (BY_WORDS, UNBOUND)),
-    IncidentMutant(
+    Mutant(
+        "a tenant's words convict a machine",
+        "I13",
+        (
+            Edit(Belief.deciding, "may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))", "True"),
+            Edit(_weigh, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),
+        ),
+    ),
+    Mutant(
         "whatever a host calls an address reaches the command",
         "I13",
         (
-            ("graph.ladders.steps", 'if re.fullmatch(KINDS["bdf"].pattern, address)}', "if address}"),
-            ("tools.remedies.row", "if not re.fullmatch(KINDS[kind].pattern, value):", "if False:"),
+            Edit(_address, "re.fullmatch(KINDS['bdf'].pattern, address)", "address"),
+            Edit(check_args, "not re.fullmatch(KINDS[kind].pattern, value)", "False"),
         ),
     ),
-    IncidentMutant("angle brackets are not escaped", "I14", ((TEXT, '.replace("<", "&lt;").replace(">", "&gt;")', ""),)),
-    IncidentMutant("addresses can be clicked", "I14", ((TEXT, "return defang(visible(", "return (visible("),)),
-    IncidentMutant(
-        "what hides stays hidden", "I14", ((TEXT, "return defang(visible(text[:MOST_READ]", "return defang((text[:MOST_READ]"),)
+    Mutant(
+        "angle brackets are not escaped",
+        "I14",
+        (Edit(_escape, "text.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')", "text.replace('&', '&amp;')"),),
     ),
-    IncidentMutant("anything can be mentioned", "I14", ((TEXT, "if not SLACK_ID.fullmatch(value):", "if False:"),)),
-    IncidentMutant(
-        "a report's secrets are kept", "I14", (("graph.reading.pasted", "redact(without_fences(item.text))", "without_fences(item.text)"),)
+    Mutant(
+        "addresses can be clicked",
+        "I14",
+        (
+            Edit(
+                _seen,
+                "defang(visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)))",
+                "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
+            ),
+        ),
     ),
-    IncidentMutant(
-        "a cause that was not offered is taken", "I16", ((CLIENT, 'offered([row.cause for row in answer.causes], ids, "cause")', "pass"),)
+    Mutant(
+        "what hides stays hidden",
+        "I14",
+        (
+            Edit(
+                _seen,
+                "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
+                "text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)",
+            ),
+        ),
     ),
-    IncidentMutant(
-        "a look that was not offered is taken for an idea", "I16", ((CLIENT, 'offered(row.looks, ids["Looks"], "look")', "pass"),)
+    Mutant("anything can be mentioned", "I14", (Edit(_slack_id, "not SLACK_ID.fullmatch(value)", "False"),)),
+    Mutant("a report's secrets are kept", "I14", (Edit(shelve, "redact(without_fences(item.text))", "without_fences(item.text)"),)),
+    Mutant(
+        "a cause that was not offered is taken", "I16", (Edit(Model.read, "offered([row.cause for row in answer.causes], ids, 'cause')"),)
     ),
-    IncidentMutant(
-        "an answer that cannot be read ends the turn", "I16", ((CLIENT, "except Unheard as e:", "except ZeroDivisionError as e:"),)
-    ),
-    IncidentMutant("a budget refuses nothing", "I16", (("graph.model.budget", "if so_far.calls >= self.calls:", "if False:"),)),
-    IncidentMutant("an endpoint that fails is asked on and on", "I16", ((CLIENT, "if self._failures >= self.trips:", "if False:"),)),
-    IncidentMutant(
+    Mutant("a look that was not offered is taken for an idea", "I16", (Edit(Model.explore, "offered(row.looks, ids['Looks'], 'look')"),)),
+    Mutant("an answer that cannot be read ends the turn", "I16", (Edit(Model._ask, "Unheard", "ZeroDivisionError"),)),
+    Mutant("a budget refuses nothing", "I16", (Edit(Budget.refuses, "so_far.calls >= self.calls", "False"),)),
+    Mutant("an endpoint that fails is asked on and on", "I16", (Edit(Breaker.note, "self._failures >= self.trips", "False"),)),
+    Mutant(
         "a model's word proves a cause",
         "I16",
         (
-            UNPROVEN,
-            (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
-            ("graph.engine.prior", "MODEL_SWAY = 1.5", "MODEL_SWAY = 30.0"),
-            UNCHECKED,
+            Edit(Belief.proven, "bool(self.deciding)", "True"),
+            Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
+            Edit(read_priors, "MODEL_SWAY", "30.0"),
+            Edit(
+                _sway,
+                '{"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}',
+                '{"confirmed": 30.0, "rejected": -30.0, "inconclusive": 0.0}',
+            ),
+            Edit(checked, "not came.broken", "True"),
         ),
     ),
-    IncidentMutant(
+    Mutant(
         "a lesson proves a cause",
         "I30",
         (
-            UNPROVEN,
-            (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
-            ("graph.engine.prior", "LIKE_BEFORE = 1.0", "LIKE_BEFORE = 20.0"),
+            Edit(Belief.proven, "bool(self.deciding)", "True"),
+            Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
+            Edit(past_priors, "LIKE_BEFORE", "20.0"),
         ),
     ),
-    IncidentMutant(
+    Mutant(
         "what nobody could look at is well",
         "I17",
         (
-            (COVERAGE, "for (host, check), why in sorted(self.blind.items())\n", "for (host, check), why in ()\n"),
-            (VERDICT, "    if blind:\n", "    if False:\n"),
+            Edit(Coverage.blind_spots, "sorted(self.blind.items())", "()"),
+            Edit(stand, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),
         ),
     ),
-    IncidentMutant("what nobody could look for is ruled out", "I17", ((VERDICT, "    if blind:\n", "    if False:\n"),)),
-    IncidentMutant(
-        "a failed look is not said",
+    Mutant(
+        "what nobody could look for is ruled out",
         "I17",
-        (("graph.engine.assess", "if host:\n                why[host]", "if not host:\n                why[host]"),),
+        (Edit(stand, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),),
     ),
-    IncidentMutant("evidence loses the digest of its output", "I17", (("graph.engine.assess", "sha256=fact.sha256,", 'sha256="",'),)),
-    IncidentMutant("evidence is cited of another host", "I17", (("graph.engine.assess", "host=fact.host,\n", 'host="n3",\n'),)),
-    IncidentMutant("two proofs are averaged", "I18", ((BELIEF, "start + sum(trusted)", "start + sum(trusted) / max(1, len(trusted))"),)),
-    IncidentMutant("a tenant's word outweighs a machine's", "I18", (UNBOUND,)),
-    IncidentMutant(
-        "what did not help counts as mended",
-        "I20",
-        ((MOVES, 'GOOD = frozenset({"passes_now", "cured"})', 'GOOD = frozenset({"passes_now", "cured", "unchanged", "worse", ""})'),),
-    ),
-    IncidentMutant("a node returns beside a fix that failed", "I20", ((ENDS, "if row.outcome in HELD)", "if row.outcome in ())"),)),
-    IncidentMutant(
+    Mutant("a failed look is not said", "I17", (Edit(Assessment.could_not_look, "why[host][check] = reason"),)),
+    Mutant("evidence loses the digest of its output", "I17", (Edit(cite, "fact.sha256", "''"),)),
+    Mutant("evidence is cited of another host", "I17", (Edit(cite, "host=fact.host", "host='n3'"),)),
+    Mutant("two proofs are averaged", "I18", (Edit(_weigh, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
+    Mutant("a tenant's word outweighs a machine's", "I18", (Edit(_weigh, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),)),
+    Mutant("what did not help counts as mended", "I20", (Edit(_done, "news.outcome not in GOOD", "False"),)),
+    Mutant("a node returns beside a fix that failed", "I20", (Edit(_released, "HELD", "()"),)),
+    Mutant(
         "a command that failed is followed by the way back",
         "I20",
-        ((MOVES, "return heavier(ladder, why, yard) if present(ladder).part", "return next_rung(ladder, yard) if present(ladder).part"),),
+        (Edit(_failed, "heavier(ladder, why, yard)", "next_rung(ladder, yard)"),),
     ),
-    IncidentMutant(
+    Mutant(
         "each look at a ladder makes up another action",
         "I22",
         (
-            (
-                "graph.ladders.build",
-                'return f"apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}"',
-                'return "apr-" + __import__("secrets").token_hex(6)',
+            Edit(
+                approval_of,
+                "f'apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}'",
+                '"apr-" + token_hex(6)',
+                {"token_hex": secrets.token_hex},
             ),
         ),
     ),
-    IncidentMutant(
+    Mutant(
         "how sure it is is drawn by lot",
         "I22",
         (
-            (
-                "graph.engine.assess",
-                "confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,",
-                'confidence=standing.confidence - __import__("os").urandom(1)[0] / 9999,',
+            Edit(
+                Assessment.hypothesis,
+                "min(standing.confidence, BEHIND) if hides else standing.confidence",
+                "standing.confidence - urandom(1)[0] / 9999",
+                {"urandom": os.urandom},
             ),
         ),
     ),
-    IncidentMutant(
-        "a turn reads the machine's own clock",
-        "I22",
-        (("graph.incident.conclude", "seconds = (ports.clock.now() -", "seconds = (datetime.now().astimezone() -"),),
-    ),
+    Mutant("a turn reads the machine's own clock", "I22", (Edit(_cost, "ports.clock.now", "datetime.now().astimezone"),)),
 )
 
 
-def complaint(machine: Any, stories: tuple[str, ...] = ()) -> str:
-    """What the machine says against the product that it was imported with; empty when it is content."""
+def complaint(*stories: str) -> str:
+    """Return what the state machine complains about when it begins with these stories, empty where it finds nothing."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            machine.live(ENOUGH, stories or machine.STORIES)
+            live(MACHINE_SETTINGS, stories)
     except Exception as why:  # whatever stops it is a complaint
         return f"{type(why).__name__}: {why}"
     return ""
 
 
-def killed(mutant: IncidentMutant) -> str:
-    """What the machine says of the bug; empty where it survives."""
-    story = mutant.story
-    with second_world(mutant.edits) as world:
-        return complaint(world(MACHINE), (story,))
+def kill(mutant: Mutant) -> str:
+    """Return what the machine says of the bug when it begins with the story of the broken invariant, empty where the bug survives."""
+    story = next(story for story in STORIES if story.startswith(f"{mutant.breaks.lower()}_"))
+    return run_mutant(mutant, lambda: complaint(story))
 
 
-def main(names: Sequence[str]) -> int:
-    """Kill them all, or those whose names begin so, and say how long each took; 1 when one survives."""
-    survived = 0
-    for mutant in [row for row in INCIDENT_MUTANTS if not names or row.name.startswith(tuple(names))]:
-        began = time.perf_counter()
-        says = killed(mutant)
-        survived += not says
-        print(f"{mutant.row()} {time.perf_counter() - began:.1f} {says.splitlines()[0][:150] if says else '**survived**'}")
-    return int(survived > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def control() -> str:
+    """Return what the machine says of the product without a bug."""
+    return run_mutant(unchanged(INCIDENT_MUTANTS), lambda: complaint(*STORIES))

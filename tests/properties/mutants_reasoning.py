@@ -1,11 +1,17 @@
-"""Faults seeded one at a time into the nodes of a turn, after the kinds of MAS-FIRE: none may end in a claim that is not true. docs/reasoning.md shows them."""
+"""Faults seeded into the nodes of a turn, after the kinds of MAS-FIRE: none may end in a claim that is not true. docs/reasoning.md shows them."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.properties.second_world import Edit, second_world
+from graph.engine.assess import Assessment
+from graph.engine.prior import read_priors
+from graph.incident.case import merged, weigh
+from graph.incident.conclude import _diagnosis, _outcome
+from graph.incident.execute import told
+from graph.incident.plan import _open, _read
+from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
+from tests.properties.reasoning_stories import STORIES, tell
 
-TELLING = "tests.properties.reasoning_stories"
 FaultKind = Literal[
     "unknown label",
     "flipped verdict",
@@ -19,240 +25,223 @@ FaultKind = Literal[
 
 
 @dataclass(frozen=True)
-class ReasoningMutant:
-    """One fault, of which kind, the story that meets it, its edits, and how it ends: by which contract, or in an abstention."""
+class ReasoningMutant(Mutant):
+    """One fault; `breaks` is its FaultKind, `when` the story that meets it, `ends` the contract that names it, or an abstention."""
 
-    name: str
-    kind: FaultKind
-    story: str
-    ends: str
-    edits: tuple[Edit, ...]
+    when: str = ""
+    ends: str = ""
 
     def row(self) -> str:
-        """As a line of the table."""
-        return f"| {self.kind} | {self.name} | {self.ends} |"
+        """Return the fault as a line of the table."""
+        return f"| {self.breaks} | {self.name} | {self.ends} |"
 
 
-BOTH, HIDDEN, MODEL, BLIND, MENDED = (
+BOTH, HIDDEN, BLIND, MENDED = (
     "two faults on two hosts",
     "the looks that would tell are refused",
-    "a model reads and judges",
     "a model reads where nothing can be seen",
     "mended before the next look",
 )
-CONCLUDE, EXECUTE, PLAN, REFLECT, CASE = (f"graph.incident.{name}" for name in ("conclude", "execute", "plan", "reflect", "case"))
-ROOTS = "        root_causes=roots,\n"
 ABSTAINS = "an abstention"
 
 REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the report names a cause that nobody knows",
         "unknown label",
-        BOTH,
-        "known_labels",
-        ((CONCLUDE, ROOTS, '        root_causes=tuple(row.model_copy(update={"label": "GPU.BUS.Invented"}) for row in roots),\n'),),
+        (
+            Edit(
+                _diagnosis,
+                "root_causes=roots",
+                "root_causes=tuple((row.model_copy(update={'label': 'GPU.BUS.Invented'}) for row in roots))",
+            ),
+        ),
+        when=BOTH,
+        ends="known_labels",
     ),
     ReasoningMutant(
         "similar incidents bring a cause that nobody knows",
         "unknown label",
-        HIDDEN,
-        "moves_are_bounded",
         (
-            (
-                PLAN,
-                "past=tuple(label for label, _ in known), priors=priors)",
-                'past=("GPU.BUS.Invented",), priors={"GPU.BUS.Invented": 1.5})',
-            ),
+            Edit(_open, "past=tuple(label for label, _ in known)", 'past=("GPU.BUS.Invented",)'),
+            Edit(_open, "priors=priors", 'priors={"GPU.BUS.Invented": 1.5}'),
         ),
+        when=HIDDEN,
+        ends="moves_are_bounded",
     ),
     ReasoningMutant(
         "what is ruled out is reported as found",
         "flipped verdict",
-        BOTH,
-        "confirmed_is_verified",
         (
-            (
-                CONCLUDE,
-                ROOTS,
-                '        root_causes=tuple(now.hypothesis("GPU.THERMAL.Hot").model_copy(update={"verdict": "confirmed"}) for _ in "1"),\n',
+            Edit(
+                _diagnosis,
+                "root_causes=roots",
+                "root_causes=tuple((now.hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
             ),
         ),
+        when=BOTH,
+        ends="confirmed_is_verified",
     ),
     ReasoningMutant(
         "what is found is reported as ruled out",
         "flipped verdict",
-        BOTH,
-        "confirmed_is_reported",
         (
-            (CONCLUDE, ROOTS, "        root_causes=(),\n"),
-            (
-                CONCLUDE,
-                "            for row in now.ruled_out()\n",
-                '            for row in [one.model_copy(update={"verdict": "rejected"}) for one in roots]\n',
-            ),
+            Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
+            Edit(_diagnosis, "now.ruled_out()", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
         ),
+        when=BOTH,
+        ends="confirmed_is_reported",
     ),
     ReasoningMutant(
         "a cause that was found is not reported",
         "lost message",
-        BOTH,
-        "confirmed_is_reported",
-        ((CONCLUDE, ROOTS, "        root_causes=roots[:1],\n"),),
+        (Edit(_diagnosis, "root_causes=roots", "root_causes=roots[:1]"),),
+        when=BOTH,
+        ends="confirmed_is_reported",
     ),
     ReasoningMutant(
         "no fault is said whatever was found",
         "flipped verdict",
-        BOTH,
-        "confirmed_is_reported",
         (
-            (CONCLUDE, ROOTS, "        root_causes=(),\n"),
-            (CONCLUDE, '    return "abstained" if case.turn.cut and now.finding != "diagnosed" else now.finding', '    return "no_fault"'),
+            Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
+            Edit(_outcome, "'abstained' if case.turn.cut and now.finding != 'diagnosed' else now.finding", "'no_fault'"),
         ),
+        when=BOTH,
+        ends="confirmed_is_reported",
     ),
     ReasoningMutant(
         "two hosts' answers change places",
         "swapped result",
-        BOTH,
-        "answer_is_its_hosts",
         (
-            (
-                EXECUTE,
-                "    return [*wave.facts, *silent]\n",
-                '    other = {"n2": "n3", "n3": "n2"}\n    return [replace(row, host=other.get(row.host, row.host)) for row in (*wave.facts, *silent)]\n',
+            Edit(
+                told,
+                "[*wave.facts, *silent]",
+                '[replace(row, host={"n2": "n3", "n3": "n2"}.get(row.host, row.host)) for row in (*wave.facts, *silent)]',
             ),
         ),
+        when=BOTH,
+        ends="answer_is_its_hosts",
     ),
     ReasoningMutant(
         "an answer comes under a host that never gave it",
         "swapped result",
-        BOTH,
-        "nothing_is_lost",
         (
-            (
-                EXECUTE,
-                "    return [*wave.facts, *silent]\n",
-                '    return [*(replace(row, host="n1") if row.host == "n2" else row for row in wave.facts), *silent]\n',
+            Edit(
+                told, "[*wave.facts, *silent]", '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent'
             ),
         ),
+        when=BOTH,
+        ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "the answers of one check are lost on the way",
         "lost message",
-        BOTH,
-        "nothing_is_lost",
-        ((EXECUTE, "    return [*wave.facts, *silent]\n", '    return [row for row in (*wave.facts, *silent) if row.check != "mem"]\n'),),
+        (Edit(told, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.check != 'mem']"),),
+        when=BOTH,
+        ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "a host's answers never come",
         "lost message",
-        HIDDEN,
-        "nothing_is_lost",
-        ((EXECUTE, "    return [*wave.facts, *silent]\n", '    return [row for row in (*wave.facts, *silent) if row.host != "n2"]\n'),),
+        (Edit(told, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.host != 'n2']"),),
+        when=HIDDEN,
+        ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "every answer comes twice",
         "repeated message",
-        BOTH,
-        "nothing: it says the truth",
-        ((EXECUTE, "    return [*wave.facts, *silent]\n", "    return [*wave.facts, *wave.facts, *silent]\n"),),
+        (Edit(told, "[*wave.facts, *silent]", "[*wave.facts, *wave.facts, *silent]"),),
+        when=BOTH,
+        ends="nothing: it says the truth",
     ),
     ReasoningMutant(
         "facts are weighed that were read before they were mended",
         "stale state",
-        MENDED,
-        "confirmed_is_verified",
         (
-            (
-                CASE,
-                '    return cast("Assessment", ports.recent[name])\n',
-                '    return _EVER.setdefault(turn.hosts, cast("Assessment", ports.recent[name]))\n',
+            Edit(
+                weigh,
+                "cast('Assessment', ports.recent[name])",
+                "remembered.setdefault(turn.hosts, cast('Assessment', ports.recent[name]))",
+                {"remembered": {}},
             ),
-            (CASE, "MOST_RECENT = 6\n", "MOST_RECENT = 6\n_EVER: dict[str, Any] = {}\n"),
         ),
+        when=MENDED,
+        ends="confirmed_is_verified",
     ),
     ReasoningMutant(
         "what is new does not replace what is old",
         "stale state",
-        MENDED,
-        "answer_is_its_hosts",
         (
-            (
-                CASE,
-                "    return [fact for fact in old if (fact.host, fact.check) not in fresh] + added\n",
-                "    return [*old, *(row for row in added if not old)]\n",
+            Edit(
+                merged,
+                "[fact for fact in old if (fact.host, fact.check) not in fresh] + added",
+                "[*old, *(row for row in added if not old)]",
             ),
         ),
+        when=MENDED,
+        ends="answer_is_its_hosts",
     ),
     ReasoningMutant(
         "a reading moves a belief as far as it likes",
         "model oversteps",
-        BLIND,
-        "moves_are_bounded",
-        (("graph.engine.prior", "{label: MODEL_SWAY * max(0.0, min(1.0, p))", "{label: 9 * max(0.0, min(1.0, p))"),),
+        (Edit(read_priors, "MODEL_SWAY", "9"),),
+        when=BLIND,
+        ends="moves_are_bounded",
     ),
     ReasoningMutant(
         "a belief is moved by nobody",
         "model oversteps",
-        HIDDEN,
-        "moves_are_bounded",
         (
-            (
-                PLAN,
-                "    priors = _trimmed(together(*parts.values()))\n",
-                "    priors = {label: weight + 1.0 for label, weight in _trimmed(together(*parts.values())).items()}\n",
+            Edit(
+                _open,
+                "_trimmed(together(*parts.values()))",
+                "{label: weight + 1.0 for label, weight in _trimmed(together(*parts.values())).items()}",
             ),
         ),
+        when=HIDDEN,
+        ends="moves_are_bounded",
     ),
     ReasoningMutant(
         "the model is asked at every step",
         "model oversteps",
-        BLIND,
-        "budget_is_kept",
-        ((PLAN, " or FOUND in case.turn.asked_model:", ":"),),
+        (Edit(_read, "FOUND in case.turn.asked_model", "False"),),
+        when=BLIND,
+        ends="budget_is_kept",
     ),
     ReasoningMutant(
         "another machine is accused",
         "wrong target",
-        BOTH,
-        "confirmed_is_verified",
-        (
-            (
-                "graph.engine.assess",
-                "hosts=standing.unseen or tuple(sorted({host for row in rows for host in row.accused})),",
-                'hosts=("n1",),',
-            ),
-        ),
+        (Edit(Assessment.hypothesis, "standing.unseen or tuple(sorted({host for row in rows for host in row.accused}))", "('n1',)"),),
+        when=BOTH,
+        ends="confirmed_is_verified",
     ),
     ReasoningMutant(
         "another part is accused",
         "wrong target",
-        BOTH,
-        "confirmed_is_verified",
         (
-            (
-                "graph.engine.assess",
-                "devices=() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named})),",
-                'devices=("n2/gpu0",),',
+            Edit(
+                Assessment.hypothesis,
+                "() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named}))",
+                "('n2/gpu0',)",
             ),
         ),
+        when=BOTH,
+        ends="confirmed_is_verified",
     ),
     ReasoningMutant(
         "a line is quoted that no host printed",
         "swapped result",
-        BOTH,
-        "quote_is_in_output",
-        (
-            (
-                EXECUTE,
-                "    return [*wave.facts, *silent]\n",
-                '    return [replace(row, line="never printed " + row.line) for row in (*wave.facts, *silent)]\n',
-            ),
-        ),
+        (Edit(told, "[*wave.facts, *silent]", "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]"),),
+        when=BOTH,
+        ends="quote_is_in_output",
     ),
 )
 
 
-def ends(mutant: ReasoningMutant) -> str:
-    """How its story ends with the fault in it."""
-    with second_world(mutant.edits) as world:
-        return str(world(TELLING).tell(mutant.story).how)
+def ending(mutant: ReasoningMutant) -> str:
+    """Return how the mutant's story ends with the fault in it."""
+    return run_mutant(mutant, lambda: tell(mutant.when).how)
+
+
+def endings_without_fault() -> str:
+    """Return how every story ends without a fault, one a line."""
+    return run_mutant(unchanged(REASONING_MUTANTS), lambda: "\n".join(tell(story).how for story in STORIES))

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.properties.ledger_machine import SITUATIONS, live
-from tests.support.fakes_ledger import REAL
 from tools.ledger.states import OPEN, TABLE, TERMINAL, State, Transition
 
 RUNS = settings(
@@ -22,7 +21,7 @@ RUNS = settings(
 def counts() -> Counter[str]:
     """All runs, once for this file."""
 
-    return live(REAL, RUNS)
+    return live(RUNS)
 
 
 def test_the_invariants_hold_in_every_order_of_events(counts: Counter[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from graph.reasoning.contracts import CONTRACTS
 from tests.properties import reasoning_stories
-from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ends
+from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ending, endings_without_fault
 
 PROMISES = {row.id: row.promise for row in CONTRACTS}
 
@@ -16,9 +16,13 @@ def test_without_a_fault_a_story_ends_in_the_truth_or_an_abstention(story: str) 
     assert reasoning_stories.tell(story).how in ("true", "abstained")
 
 
+def test_recompiled_nodes_end_as_the_nodes_themselves_do() -> None:
+    assert set(endings_without_fault().splitlines()) <= {"true", "abstained"}
+
+
 @pytest.mark.parametrize("mutant", REASONING_MUTANTS, ids=lambda row: row.name)
 def test_no_fault_becomes_a_lie(mutant: ReasoningMutant) -> None:
-    how = ends(mutant)
+    how = ending(mutant)
     if mutant.ends == ABSTAINS:
         assert how == "abstained"
     elif mutant.ends in PROMISES:
@@ -28,4 +32,4 @@ def test_no_fault_becomes_a_lie(mutant: ReasoningMutant) -> None:
 
 
 def test_every_kind_of_fault_is_tried() -> None:
-    assert {row.kind for row in REASONING_MUTANTS} == set(get_args(FaultKind))
+    assert {row.breaks for row in REASONING_MUTANTS} == set(get_args(FaultKind))

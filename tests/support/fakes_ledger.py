@@ -1,9 +1,5 @@
-"""A desk for stories about approvals: a clock that is set, people who click, and a host that keeps the node kit's promises.
+"""A desk for stories about approvals: a clock that is set, people who click, and a host that keeps the node kit's promises."""
 
-`Product` names the modules under test, so that the same stories can be told to a copy of the ledger with a bug in it.
-"""
-
-import importlib
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +9,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from tests.support.clock import SetClock
+from tools.acting import run as act
 from tools.acting.kit import current_version
 from tools.action import Action, Condition, new_approval_id
+from tools.ledger import brakes, record, states
+from tools.ledger.ledger import Ledger
 from tools.transport import Ran, Unreachable
 
 KEY = b"a key that only these tests know"
@@ -48,20 +47,6 @@ def action(**changes: Any) -> Action:
         catalogue=CATALOGUE,
     )
     return replace(plain, **changes)
-
-
-@dataclass(frozen=True)
-class Product:
-    """The modules that a story is told to."""
-
-    name: str = "tools"
-
-    def module(self, path: str) -> Any:
-        """`ledger.ledger`, `acting.run`, … of this product."""
-        return importlib.import_module(f"{self.name}.{path}")
-
-
-REAL = Product()
 
 
 @dataclass
@@ -107,15 +92,14 @@ class Host:
         return self.records.setdefault(digest, "never")
 
 
-async def expire_due(ledger: Any, product: Product = REAL) -> list[Any]:
+async def expire_due(ledger: Any) -> list[Any]:
     """What a sweep does: end what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
-    refusals, states = product.module("ledger.record"), product.module("ledger.states")
     ended = []
     for approval in await ledger.due():
         try:
             if (await ledger.record(approval)).state in states.OPEN:
                 ended.append(await ledger.end(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
-        except (refusals.NotOpen, refusals.Tampered):
+        except (record.NotOpen, record.Tampered):
             continue  # somebody was quicker; or it can never run and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]
 
@@ -123,20 +107,17 @@ async def expire_due(ledger: Any, product: Product = REAL) -> list[Any]:
 class Desk:
     """One Redis, one ledger, some people and a host."""
 
-    def __init__(self, redis: Redis, product: Product = REAL, **options: Any) -> None:
+    def __init__(self, redis: Redis, **options: Any) -> None:
         self.redis: Any = redis  # written by hand in bytes, which the client's types do not follow
-        self.product = product
         self.clock, self.host = SetClock(), Host()
         self.heads: list[tuple[int, str]] = []
-        self.refusals = product.module("ledger.record")
-        self.states = product.module("ledger.states")
-        self.brakes = product.module("ledger.brakes")
+        self.refusals, self.states, self.brakes = record, states, brakes
         self._clicks = itertools.count()
         self.ledger = self.replica(**options)
 
     def replica(self, clock: SetClock | None = None, key: bytes = KEY, **options: Any) -> Any:
         """A ledger as another process would open it on the same Redis."""
-        return self.product.module("ledger.ledger").Ledger(self.redis, key, clock or self.clock, anchor=self._keep, **options)
+        return Ledger(self.redis, key, clock or self.clock, anchor=self._keep, **options)
 
     def _keep(self, length: int, head: str) -> None:
         self.heads.append((length, head))
@@ -170,7 +151,7 @@ class Desk:
 
     async def perform(self, held: Any, ledger: Any = None) -> Any:
         """Run the action under its claim, as a worker does, and write down how it ended."""
-        book, act = ledger or self.ledger, self.product.module("acting.run")
+        book = ledger or self.ledger
 
         async def pause(seconds: float) -> None:
             self.clock.go(seconds=seconds)

@@ -1,6 +1,6 @@
 """The approval ledger, told as stories; each runs on a real redis-server and on fakeredis.
 
-A story takes a `desk` and nothing else, so that `tests.properties.mutants_ledger` can tell it to a ledger with a bug in it.
+A story that `tests.properties.mutants_ledger` names runs there on a ledger with a bug in it, so it takes a `desk` and nothing else.
 """
 
 import ast
@@ -21,7 +21,11 @@ from redis.exceptions import ConnectionError as NoConnection
 
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import BOOT, KEY, OTHER_BOOT, PEOPLE, Desk, expire_due
+from tools.acting.run import start
+from tools.ledger.claim import Claim
+from tools.ledger.ledger import Ledger
 from tools.ledger.record import Terms
+from tools.ledger.seal import Seal
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -76,7 +80,7 @@ async def test_a_signed_request_with_a_removed_field_is_never_decided(desk: Desk
     key = desk.key(f"apr:{card.approval}")
     row = {name.decode(): value.decode() for name, value in (await desk.redis.hgetall(key)).items()}
     request = json.dumps(json.loads(row["request"]) | removed, sort_keys=True, separators=(",", ":"))
-    mac = desk.product.module("ledger.seal").Seal(KEY).request(row["action"], request, int(row["proposed_at"]), int(row["decide_by"]))
+    mac = Seal(KEY).request(row["action"], request, int(row["proposed_at"]), int(row["decide_by"]))
     await desk.redis.hset(key, mapping={"request": request, "mac": mac})
     for voter in ("ANN", "EVE"):
         with pytest.raises(desk.refusals.Tampered):
@@ -301,11 +305,11 @@ async def test_setting_the_clock_back_passes_over_what_somebody_forged(desk: Des
 
 async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk: Desk) -> None:
     waiting, approved = await desk.ask(), await desk.approved(desk.action("gpu-018"))
-    assert await expire_due(desk.ledger, desk.product) == []
+    assert await expire_due(desk.ledger) == []
     desk.clock.go(seconds=301)
-    assert [row.approval for row in await expire_due(desk.ledger, desk.product)] == [approved.approval]
+    assert [row.approval for row in await expire_due(desk.ledger)] == [approved.approval]
     desk.clock.go(seconds=600)
-    assert [row.approval for row in await expire_due(desk.ledger, desk.product)] == [waiting.approval]
+    assert [row.approval for row in await expire_due(desk.ledger)] == [waiting.approval]
     assert await desk.ledger.due() == []
     with pytest.raises(desk.refusals.NotOpen, match="expired"):
         await desk.click(waiting)
@@ -552,7 +556,7 @@ async def test_whoever_adopts_a_silent_holders_action_may_only_find_out(desk: De
     assert adopted is not None
     assert (adopted.may_start, adopted.token > held.token) == (False, True)
     with pytest.raises(PermissionError):
-        await desk.product.module("acting.run").start(adopted, desk.host)
+        await start(adopted, desk.host)
     assert (await desk.perform(adopted)).state == "failed"
     assert desk.host.effects == {}
 
@@ -576,7 +580,7 @@ async def test_a_stale_worker_that_wakes_up_starts_nothing_and_writes_nothing(de
 async def test_an_effect_that_outlived_its_worker_is_found_and_not_repeated(desk: Desk) -> None:
     card = await desk.approved()
     held = await desk.claim(card)
-    await desk.product.module("acting.run").start(held, desk.host)
+    await start(held, desk.host)
     desk.clock.go(seconds=31)
     done = await desk.perform(await desk.ledger.adopt(card.approval, "w2"))
     assert (done.state, desk.host.effects[card.digest]) == ("done", 1)
@@ -770,8 +774,8 @@ class Cut:
 
 
 async def test_a_script_whose_answer_was_lost_and_that_is_sent_again_counts_once(desk: Desk) -> None:
-    cut = Cut(desk.redis)
-    ledger = desk.product.module("ledger.ledger").Ledger(cut, b"a key that only these tests know", desk.clock)
+    cut: Any = Cut(desk.redis)
+    ledger = Ledger(cut, b"a key that only these tests know", desk.clock)
     card = await desk.ask()
     cut.cut = True
     assert (await desk.click(card, ledger=ledger)).state == "approved"
@@ -814,7 +818,8 @@ class DeadPipeline:
 
 async def test_a_redis_that_does_not_answer_is_a_refusal_and_no_stack_trace(desk: Desk) -> None:
     card = await desk.ask()
-    dead = desk.product.module("ledger.ledger").Ledger(Dead(desk.redis), b"a key that only these tests know", desk.clock)
+    unreachable: Any = Dead(desk.redis)
+    dead = Ledger(unreachable, b"a key that only these tests know", desk.clock)
     attempts = [
         desk.click(card, ledger=dead),
         desk.claim(card, ledger=dead),
@@ -916,10 +921,9 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
 
 
 async def test_nobody_but_the_ledger_makes_a_claim(desk: Desk) -> None:
-    kind = desk.product.module("ledger.claim").Claim
     held = await desk.claim(await desk.approved())
     with pytest.raises(TypeError):
-        kind(desk.action(), 1, "w", True, object())
+        Claim(desk.action(), 1, "w", True, object())
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(held, may_start=True)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -9,6 +9,8 @@ import pytest
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import KEY, Desk
 from tests.tools.test_ledger import desk
+from tools.acting.run import start
+from tools.ledger import audit
 from tools.ledger.seal import Seal, key_id
 
 __all__ = ["desk"]
@@ -52,7 +54,7 @@ async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(des
 
 async def test_what_runs_ends_under_the_key_that_it_began_with_and_is_not_run_again(desk: Desk) -> None:
     claim = await desk.claim(await desk.approved())
-    await desk.product.module("acting.run").start(claim, desk.host)
+    await start(claim, desk.host)
     ledger = with_new(desk)
     assert await ledger.rotate("T1:ANN") == ()
     assert (await ledger.keys()).running == (claim.action.approval,)
@@ -106,10 +108,9 @@ async def test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain(desk
     ledger = with_new(desk)
     await ledger.rotate("T1:ANN")
     assert (await ledger.verify()).good
-    seals, audit = desk.product.module("ledger.seal"), desk.product.module("ledger.audit")
     row = (await desk.redis.lindex(desk.key("audit"), -1)).decode()
     line = audit.entry("vote_approve", "apr-000000000000", "T1:ANN", ledger._clock.now().isoformat())
-    head = seals.Seal(KEY).of("audit", row.partition(" ")[0], line)
+    head = Seal(KEY).of("audit", row.partition(" ")[0], line)
     await desk.redis.rpush(desk.key("audit"), f"{head} {line}")
     await desk.redis.set(desk.key("head"), head)
     assert not (await ledger.verify()).good

@@ -1,0 +1,357 @@
+"""Seeded bugs: how a mutant names its target, how its edits are applied, and how it is shown to the test that must catch it.
+
+An edit names a function, method, property or Lua script by the imported object and replaces exactly one node found in it. A mutant is applied in a
+forked child process, which reports what its killer says and exits, so that no test ever runs in a process with a bug in it.
+"""
+
+import ast
+import copy
+import functools
+import gc
+import importlib
+import inspect
+import json
+import os
+import re
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from redis.commands.core import AsyncScriptCommands
+
+PRODUCT = frozenset({"bot", "graph", "tools", "kb"})
+CHILD_SECONDS = 120.0
+LUA_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|\w+|[^\w\s]""")
+BROKEN_MUTANTS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")  # complaints about the edit, not about the bug
+
+
+class StaleMutant(Exception):
+    """An edit does not match exactly once, or its replacement does not fit: the table of mutants is older than the code."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the one node in `target` that `before` describes.
+
+    Args:
+        target: The function, method or property, or the text of a Lua script.
+        before: An expression, one statement, or one keyword argument (`name=value`) of the function; some tokens of the Lua script.
+            Matched by structure: white space, quotes, line breaks and comments do not matter.
+        after: What replaces it: an expression or keyword argument where `before` is one, else statements. Empty removes it.
+        given: Objects that `after` may use by these names besides what the function's module knows.
+    """
+
+    target: object
+    before: str
+    after: str = ""
+    given: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One seeded bug: the invariants it breaks, its edits, and the story that must catch it where its table has several killers."""
+
+    name: str
+    breaks: str
+    edits: tuple[Edit, ...]
+    story: Callable[..., Coroutine[Any, Any, None]] | None = None
+
+
+# -- finding and replacing ------------------------------------------------------------------------------------------------------
+
+
+def function_of(target: object) -> FunctionType:
+    """Return the function behind a method, property or decorated function."""
+    if isinstance(target, property):
+        target = target.fget
+    if isinstance(target, functools.cached_property):
+        target = target.func
+    found = inspect.unwrap(target)  # type: ignore[arg-type]  # refuses what is not callable in the next line
+    found = getattr(found, "__func__", found)
+    if not isinstance(found, FunctionType):
+        raise StaleMutant(f"{target!r} is no function")
+    return found
+
+
+def edited_code(target: object, edits: Sequence[Edit]) -> CodeType:
+    """Compile the function anew, where it stands in its module, with these edits, and return its code."""
+    code = function_of(target).__code__
+    alone = copy.deepcopy(_alone(parsed(code.co_filename), code))
+    found = next((node for node in ast.walk(alone) if _is_source(node, code)), None) if alone else None
+    if alone is None or found is None:
+        raise StaleMutant(f"{code.co_qualname} has no source")
+    for edit in edits:
+        _replace(found, edit, code.co_qualname)
+    compiled = compile(ast.Module([alone], []), code.co_filename, "exec", dont_inherit=True)
+    place = code.co_qualname, code.co_firstlineno
+    edited = next(row for row in _nested(compiled) if (row.co_qualname, row.co_firstlineno) == place)
+    if edited.co_freevars != code.co_freevars:
+        raise StaleMutant(f"{code.co_qualname} would close over {edited.co_freevars}")
+    return edited
+
+
+@functools.cache
+def parsed(path: str) -> list[ast.stmt]:
+    """Return the statements of a module."""
+    return ast.parse(Path(path).read_text()).body
+
+
+def _alone(statements: Sequence[ast.stmt], code: CodeType) -> ast.stmt | None:
+    """Return the statement that holds the function; a class with nothing else in it."""
+    for row in statements:
+        first = min([row.lineno, *(one.lineno for one in getattr(row, "decorator_list", ()))])
+        if first <= code.co_firstlineno <= (row.end_lineno or first):
+            if not isinstance(row, ast.ClassDef):
+                return row
+            within = _alone(row.body, code)
+            return within and ast.ClassDef(row.name, [], [], [within], [], lineno=row.lineno, col_offset=0)
+    return None
+
+
+def _is_source(node: ast.AST, code: CodeType) -> bool:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    first = min([node.lineno, *(row.lineno for row in node.decorator_list)])
+    return (node.name, first) == (code.co_name, code.co_firstlineno)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for row in code.co_consts:
+        if isinstance(row, CodeType):
+            yield from _nested(row)
+
+
+def _readings(edit: Edit) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
+    """Each way to read an edit: the node to find, and the nodes to put there."""
+    [before], after = ast.parse(edit.before).body, ast.parse(edit.after).body
+    expressions = [row.value for row in (before, *after) if isinstance(row, ast.Expr)]
+    if len(expressions) == 2 and len(after) == 1:
+        yield expressions[0], [expressions[1]]
+    else:
+        yield before, list(after) or [ast.Pass()]
+    if _keywords(edit.before):
+        yield _keywords(edit.before)[0], list(_keywords(edit.after))
+
+
+def _keywords(text: str) -> list[ast.keyword]:
+    try:
+        call = ast.parse(f"_({text})", mode="eval").body
+    except SyntaxError:
+        return []
+    return call.keywords if isinstance(call, ast.Call) and len(call.keywords) == 1 and not call.args else []
+
+
+def _replace(function: ast.AST, edit: Edit, name: str) -> None:
+    """Replace the one node that the edit describes."""
+    found = []
+    for pattern, after in _readings(edit):
+        wanted = ast.dump(pattern)
+        for parent in ast.walk(function):
+            for place, value in ast.iter_fields(parent):
+                for at, child in enumerate(value if isinstance(value, list) else [value]):
+                    if type(child) is type(pattern) and ast.dump(child) == wanted:
+                        found.append((parent, place, at, child, after))
+    if len(found) != 1:
+        raise StaleMutant(f"{edit.before!r} matches {len(found)} times in {name}, it must match once")
+    [(parent, place, at, child, after)] = found
+    new = [_at_place_of(child, row) for row in after]
+    value = getattr(parent, place)
+    if isinstance(value, list):
+        value[at : at + 1] = new
+    else:
+        [node] = new
+        setattr(parent, place, node)
+
+
+def _at_place_of(old: ast.AST, new: ast.AST) -> ast.AST:
+    new = copy.deepcopy(new)
+    for node in ast.walk(new):
+        ast.copy_location(node, old)
+        ast.fix_missing_locations(node)
+    return new
+
+
+def edited_script(edit: Edit) -> str:
+    """Return the text of a Lua script with this edit."""
+    text = str(edit.target)
+    tokens, wanted = list(LUA_TOKEN.finditer(text)), LUA_TOKEN.findall(edit.before)
+    words = [row.group() for row in tokens]
+    places = [at for at in range(len(words)) if words[at : at + len(wanted)] == wanted]
+    if len(places) != 1 or not wanted:
+        raise StaleMutant(f"{edit.before!r} matches {len(places)} times in the script {text.strip()[:60]!r}, it must match once")
+    return f"{text[: tokens[places[0]].start()]} {edit.after} {text[tokens[places[0] + len(wanted) - 1].end() :]}"
+
+
+# -- applying -------------------------------------------------------------------------------------------------------------------
+
+
+def resolve(mutant: Mutant) -> tuple[dict[FunctionType, CodeType], dict[str, str]]:
+    """Return the changed code of functions and the changed texts of scripts. Raise StaleMutant, with the mutant's name, where an edit does not fit."""
+    functions: dict[FunctionType, list[Edit]] = {}
+    scripts: dict[str, str] = {}
+    try:
+        for edit in mutant.edits:
+            if isinstance(edit.target, str):
+                scripts[edit.target] = edited_script(Edit(scripts.get(edit.target, edit.target), edit.before, edit.after))
+            else:
+                functions.setdefault(function_of(edit.target), []).append(edit)
+        codes = {function: edited_code(function, edits) for function, edits in functions.items()}
+    except (StaleMutant, SyntaxError, ValueError, TypeError) as why:
+        raise StaleMutant(f"{mutant.name}: {why}") from why
+    return codes, scripts
+
+
+def apply(mutant: Mutant) -> None:
+    """Change this process's product for good. Call it only in a child process."""
+    codes, scripts = resolve(mutant)
+    for edit in mutant.edits:
+        if edit.given:
+            known = function_of(edit.target).__globals__
+            if taken := known.keys() & edit.given.keys():
+                raise StaleMutant(f"{mutant.name}: {sorted(taken)} mean something else in {known['__name__']}")
+            known.update(edit.given)
+    for function, code in codes.items():
+        function.__code__ = code
+    forget_cached_results(edit.target for edit in mutant.edits)
+    register = AsyncScriptCommands.register_script
+
+    def register_changed(self: Any, script: str) -> object:
+        for before, after in scripts.items():
+            script = script.replace(before, after)
+        return register(self, script)
+
+    setattr(AsyncScriptCommands, "register_script", register_changed)  # noqa: B010  mypy takes no assignment to a method
+
+
+def forget_cached_results(targets: Iterable[object]) -> None:
+    """Empty the caches of these and of the product's functions: what they returned before is not what they return with the bug."""
+    ours = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in PRODUCT]
+    for value in [*targets, *(value for module in ours for value in list(vars(module).values()))]:
+        if clear := getattr(value, "cache_clear", None):
+            clear()
+
+
+# -- running --------------------------------------------------------------------------------------------------------------------
+
+
+def run_in_child(work: Callable[[], str], *, seconds: float = CHILD_SECONDS) -> str:
+    """Return what `work` returns in a forked child. Raise RuntimeError where it raises, TimeoutError where it takes longer."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _answer(work, writer)
+    os.close(writer)
+    answer = b""
+    try:
+        while select.select([reader], [], [], seconds)[0]:
+            part = os.read(reader, 65536)
+            answer += part
+            if not part:
+                break
+        else:
+            raise TimeoutError(f"a child process took longer than {seconds} seconds")
+    finally:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)  # a child that closed its pipe has nothing left to do
+        os.waitpid(pid, 0)
+    if not answer:
+        raise RuntimeError("a child process ended without an answer")
+    said: dict[str, str] = json.loads(answer)
+    if "raised" in said:
+        raise RuntimeError(said["raised"])
+    return said["returned"]
+
+
+def _answer(work: Callable[[], str], writer: int) -> None:
+    """Run it in the child, write the answer, and exit without what the parent would do at its exit."""
+    try:
+        gc.freeze()  # a collection would copy every page that the parent shares with us
+        with Path(os.devnull).open("w") as nowhere:  # the parent's buffers are not ours to write out
+            sys.stdout = sys.stderr = nowhere
+            try:
+                said = {"returned": work()}
+            except BaseException:  # whatever it is, the parent has to be told
+                said = {"raised": traceback.format_exc()}
+        with os.fdopen(writer, "w") as answer:
+            json.dump(said, answer)
+    finally:
+        os._exit(0)
+
+
+def run_mutant(mutant: Mutant, kill: Callable[[], str]) -> str:
+    """Return what `kill` says of the product with this bug in it; empty where the bug survives."""
+
+    def work() -> str:
+        apply(mutant)
+        said = kill()
+        if said.startswith(BROKEN_MUTANTS):
+            raise StaleMutant(f"{mutant.name}: the edit is broken: {said}")
+        return said
+
+    return run_in_child(work)
+
+
+def unchanged(mutants: Iterable[Mutant]) -> Mutant:
+    """Return a mutant that replaces the targets of all of these by themselves: what it does, the mechanism does."""
+    edits = {edit.target: edit for mutant in mutants for edit in mutant.edits}
+    return Mutant("no bug", "", tuple(Edit(edit.target, edit.before, edit.before) for edit in edits.values()))
+
+
+# -- naming what is missing -----------------------------------------------------------------------------------------------------
+
+
+def missing_targets(table: Path) -> Iterator[str]:
+    """Yield a line, with the mutant's name, for each target that the table's module cannot import."""
+    tree = ast.parse(table.read_text())
+    imported = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for mutant in _calls(tree, "Mutant"):
+        for edit in _calls(mutant, "Edit"):
+            try:
+                _import_target(edit.args[0], imported)
+            except (ImportError, AttributeError, KeyError) as why:
+                yield f"{ast.literal_eval(mutant.args[0])}: {ast.unparse(edit.args[0])} is missing: {why}"
+
+
+def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith(name) and node.args:
+            yield node
+
+
+def _import_target(node: ast.expr, imported: Mapping[str, tuple[str, str]]) -> object:
+    if isinstance(node, ast.Attribute):
+        return getattr(_import_target(node.value, imported), node.attr)
+    assert isinstance(node, ast.Name), ast.unparse(node)
+    module, name = imported[node.id]
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        return importlib.import_module(f"{module}.{name}")
+
+
+def stale_mutants() -> list[str]:
+    """Return a line, with the mutant's name, for each mutant of any table whose target is missing or whose edit does not match."""
+    missing = [line for table in sorted(Path(__file__).parent.glob("mutants_*.py")) for line in missing_targets(table)]
+    if missing:
+        return missing
+    from tests.properties.mutants import ALL_MUTANTS  # an import that fails would hide what is missing
+
+    stale = []
+    for mutant in ALL_MUTANTS:
+        try:
+            resolve(mutant)
+        except StaleMutant as why:
+            stale.append(str(why))
+    return stale
