@@ -1,0 +1,23 @@
+"""Golden texts of incident reports in Markdown."""
+
+import asyncio
+from collections.abc import Mapping
+
+from bot.postmortem.formats import FORMATS
+from tests.bot.postmortem.samples import handed_off, nothing_found, one_host
+from tests.golden.written import stable
+
+INCIDENTS = {"closed": one_host, "handed-off": handed_off, "nothing-found": nothing_found}
+
+
+def reports() -> Mapping[str, str]:
+    """Return one page an incident."""
+    return asyncio.run(_written())
+
+
+async def _written() -> Mapping[str, str]:
+    texts = {}
+    for name, make in INCIDENTS.items():
+        kept = await make()
+        texts[f"{name}.md"] = stable(FORMATS["md"].write(await kept.sources.for_operators(kept.id)).decode())
+    return texts
