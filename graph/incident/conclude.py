@@ -37,6 +37,8 @@ from graph.state import Hypothesis, Incident, Outcome, Stats
 from tools.fact import Status
 from tools.inventory.ranges import expand, fold
 
+LOOKED_AT_NO_MACHINE = "I looked at no machine."
+
 MOST_BLIND, MOST_DONE, MOST_ASKED, LIKELIEST = 20, 50, 12, 2
 LONGEST_REASON = 120
 ANSWER = "Answer the questions, or hand the incident over."
@@ -230,7 +232,7 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _nowhere(case):
         said = (hosts_said(case.unknown(case.turn.unknown)), job_said(case.turn.unknown_job, case.turn.why_nowhere))
-        return " ".join((*filter(None, said), "I looked at no machine."))
+        return " ".join((*filter(None, said), LOOKED_AT_NO_MACHINE))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {counts.looked(case.stats)}, no cause proven so far."

@@ -41,6 +41,7 @@ OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
 """Buttons that name every action that they are about."""
 NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
+TOO_LARGE = "Too large to approve"
 CONFIRM = 300
 KNOWN = 1000
 MOST_EACH = 20
@@ -174,7 +175,7 @@ def _known(shown: Shown) -> list[Block]:
 def _too_large(shown: Shown, why: str) -> Card:
     """Nobody approves what cannot be read whole."""
     record = shown.record
-    head = "🚫 Too large to approve, so it cannot run"
+    head = f"🚫 {TOO_LARGE}, so it cannot run"
     mark, begins = words.state_of(record)
     reject = [blocks.actions(_reject(record))] if record.state is State.PENDING else []
     return blocks.card(

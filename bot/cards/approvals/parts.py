@@ -12,6 +12,8 @@ from tools.checks import CHECKS
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import OPEN, State
 
+NOBODY_MAY_APPROVE = "Nobody may approve this"
+
 Names = Mapping[str, str]
 MOST_CONDITIONS, MOST_VOTES, MOST_NAMED, SAID = 10, 8, 5, 400
 SEEN: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "?"}
@@ -30,7 +32,7 @@ def asked(record: Record, group: str) -> Line:
     if record.state is not State.PENDING:
         return ()
     if not record.terms.approvers:
-        return ("Nobody may approve this: the channel names no `approvers:` group in the inventory, or the group is empty.",)
+        return (f"{NOBODY_MAY_APPROVE}: the channel names no `approvers:` group in the inventory, or the group is empty.",)
     until: Line = ("decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}) · ")
     return (*mentioned(group), *until, bold(count(record)))
 

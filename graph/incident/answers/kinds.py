@@ -15,6 +15,8 @@ from graph.state import ALERTED, ALERTS_OVER, UNANSWERED, ItemKind, Outcome
 
 WAITING = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
 
+LOOKED_AT_NOTHING = "I looked at nothing, and nothing else has changed."
+
 
 def unknown(case: Case) -> Concluded:
     """Only names that nobody knows: what stands stays."""
@@ -26,7 +28,7 @@ def unknown(case: Case) -> Concluded:
             "why_nowhere": turn.why_nowhere,
         }
     )
-    reply = " ".join((*said_in(report), "I looked at nothing, and nothing else has changed."))
+    reply = " ".join((*said_in(report), LOOKED_AT_NOTHING))
     return Concluded(report.model_copy(update={"reply": reply}))
 
 

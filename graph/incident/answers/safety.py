@@ -24,6 +24,8 @@ from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 
+SAFE, NOT_SAFE, UNSURE, FAILS_AGAIN = "Yes, by all that I see.", "No, not on", "I cannot tell", "No, it would fail again:"
+"""What an answer begins with."""
 LONGEST = 400
 """Characters of a message in which a job is looked for."""
 _JOB = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit|launch|relaunch|start|resume|train\w*)\b", re.IGNORECASE)
@@ -38,7 +40,7 @@ async def safe_to(asked: Asked) -> Concluded:
         return _to_change(asked, REMEDIES[asked.said.remedy], named.hosts)
     hosts = named.hosts if named.named else asked.case.hosts or asked.seen
     if not hosts:
-        return say(asked, [*unknown_said(asked), "I cannot tell: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."])
+        return say(asked, [*unknown_said(asked), f"{UNSURE}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."])
     return say(asked, [*unknown_said(asked), *_to_use(asked, hosts), offer(asked, hosts)])
 
 
@@ -50,9 +52,9 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     first = next((row for row in known if row.host in well), known[0])
     nothing = f"{fold(well)}: nothing abnormal in {looked_with(asked, first)}." if well else ""
     if bad:
-        return [f"No, not on {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
+        return [f"{NOT_SAFE} {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
-        return [f"I cannot tell for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
+        return [f"{UNSURE} for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
     return [*_the_job(asked, nothing), "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
 
 
@@ -61,14 +63,14 @@ def _the_job(asked: Asked, nothing: str) -> list[str]:
     roots = [row for row in asked.roots if not row.hosts]
     ended = [asked.now.lens.taxonomy.leaf(row.label) for row in roots]
     if not ended:
-        return [f"Yes, by all that I see. {nothing}"]
+        return [f"{SAFE} {nothing}"]
     if _fails_again(asked):
         return [
-            f"No, it would fail again: {ended[0].title}{cited(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
+            f"{FAILS_AGAIN} {ended[0].title}{cited(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
             nothing,
         ]
     return [
-        f"Yes, by all that I see. {nothing}",
+        f"{SAFE} {nothing}",
         f"What ended the job is no fault of a machine: {ended[0].title}{cited(roots[0])}. {ended[0].next_step}",
     ]
 

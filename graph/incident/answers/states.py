@@ -24,6 +24,7 @@ from graph.incident.concluded import Concluded
 from tools.inventory.ranges import fold
 
 MOST_QUOTED, MOST_APART = 3, 5
+NOT_ALL_LOOKED_AT = "nothing abnormal in what could be looked at, but not all was"
 
 
 async def host_state(asked: Asked) -> Concluded:
@@ -75,7 +76,7 @@ def summary(asked: Asked, known: HostKnown, *, quoted_below: bool = False) -> st
     if known.odd:
         return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({rests_on(known.odd)})'}"
     if not known.whole:
-        return f"{looked}: nothing abnormal in what could be looked at, but not all was"
+        return f"{looked}: {NOT_ALL_LOOKED_AT}"
     return f"{looked}, nothing abnormal"
 
 

@@ -11,6 +11,8 @@ from graph.state import Ladder
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 
+NOTHING_RUNS = "Nothing runs before somebody presses Approve."
+
 
 def waiting(asked: Asked) -> list[Ladder]:
     """Fixes that are up for decision."""
@@ -64,7 +66,7 @@ async def on_approve(asked: Asked) -> Concluded:
     ]
     live = await asked.ports.decisions(asked.case.id)
     lines += [line for one in live or () if one.open and one.approval == row.approval for line in decision_lines(one)]
-    return say(asked, [*lines, "Nothing runs before somebody presses Approve."])
+    return say(asked, [*lines, NOTHING_RUNS])
 
 
 def _next(row: Ladder) -> str:

@@ -15,6 +15,8 @@ from graph.reading import counts
 from graph.state import Ladder
 from tools.inventory.ranges import fold
 
+WORDS_APPROVE_NOTHING = "Words approve nothing"
+
 HELPFUL = (
     Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
     Intent.SUMMARY, Intent.RECHECK, Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.CLOSE,
@@ -184,14 +186,14 @@ async def typed_approval(asked: Asked) -> Concluded:
     """Words approve nothing: the button does."""
     asks = waiting(asked)
     if not asks:
-        return say(asked, ["Words approve nothing, and nothing is up for decision now."])
+        return say(asked, [f"{WORDS_APPROVE_NOTHING}, and nothing is up for decision now."])
     live = await asked.ports.decisions(asked.case.id)
     what = waiting_for(asks)
     if live is None:
-        return say(asked, [f"Words approve nothing. In Slack the Approve button on the card does: {what}."])
+        return say(asked, [f"{WORDS_APPROVE_NOTHING}. In Slack the Approve button on the card does: {what}."])
     names = list(dict.fromkeys(name for row in live if row.open for name in row.approvers))
     may = f"Who may: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
-    return say(asked, [f"Words approve nothing. Press Approve on the card: {what}.", may])
+    return say(asked, [f"{WORDS_APPROVE_NOTHING}. Press Approve on the card: {what}.", may])
 
 
 async def not_understood(asked: Asked) -> Concluded:

@@ -24,6 +24,9 @@ from tools.inventory.ranges import expand, fold
 from tools.remedies import REMEDIES
 
 MOST_WISHED = 8
+ON_APPROVE = "starts only when somebody presses Approve."
+NO_CARD, NOTHING_TO_UNDO = "No card", "There is nothing to undo"
+"""What a refusal begins with."""
 AGAIN = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 """Ends after which a fix may be put up once more."""
 
@@ -58,7 +61,7 @@ async def run_check(asked: Asked) -> Concluded:
     ladder = ladder.model_copy(update={"asked_by": _asker(asked)})
     lines = [
         f"Put up for decision: {row.id} on {fold(hosts)}. {row.asks}",
-        f"It takes about {row.seconds:.0f} s and whole GPUs; it starts only when somebody presses Approve.",
+        f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE}",
     ]
     return put_up(asked, [*unknown_said(asked), *lines], [*asked.case.ladders, ladder])
 
@@ -121,11 +124,11 @@ def _wished(asked: Asked, remedy: str, host: str, ladders: list[Ladder]) -> tupl
         again = _wished_again(asked, row, ladders, News("again", ladder=row.id))
         return (
             again,
-            f"Put up again: {brief(row)}. It starts only when somebody presses Approve.",
+            f"Put up again: {brief(row)}. It {ON_APPROVE}",
         )
     known = of_host(asked, host)
     if known.dark:
-        why = f"No card for {called(remedy)}: a fix is put up only for a fault that a look has shown. {not_looked(asked, known)}"
+        why = f"{NO_CARD} for {called(remedy)}: a fix is put up only for a fault that a look has shown. {not_looked(asked, known)}"
         return ladders, f"{why} {_instead(remedy, host, yard)}"
     causes = [row for row in asked.roots if host in row.hosts]
     fitting = [row for row in causes if remedy in _remedies(asked, row.label)]
@@ -164,7 +167,7 @@ def _begun(asked: Asked, remedy: str, host: str, cause: Hypothesis, ladders: lis
     waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
     return (
         [*ladders, row],
-        f"{waits}: {brief(row)}, for {asked.title(cause.label)}{cited(cause)}.{follows} It starts only when somebody presses Approve.",
+        f"{waits}: {brief(row)}, for {asked.title(cause.label)}{cited(cause)}.{follows} It {ON_APPROVE}",
     )
 
 
@@ -184,10 +187,10 @@ def _of_open(asked: Asked, remedy: str, row: Ladder) -> str:
 def _why_not(asked: Asked, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
     if not causes:
         looked = looked_with(asked, of_host(asked, expand(host)[0]))
-        return f"No card: nothing was found on {host} that {called(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
+        return f"{NO_CARD}: nothing was found on {host} that {called(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
     step = asked.now.lens.taxonomy.leaf(row.label).next_step
-    return f"No card: {asked.title(row.label)} on {host}{cited(row)} is not mended by {called(remedy)}. {step}"
+    return f"{NO_CARD}: {asked.title(row.label)} on {host}{cited(row)} is not mended by {called(remedy)}. {step}"
 
 
 async def undo(asked: Asked) -> Concluded:
@@ -207,7 +210,7 @@ async def undo(asked: Asked) -> Concluded:
 def _nothing_held(asked: Asked, hosts: Sequence[str]) -> str:
     waiting = [row for row in asked.case.ladders if row.open and row.waiting_for == "approval"]
     what = f" {brief(waiting[0])} was only put up for decision: reject its card." if waiting else ""
-    return f"There is nothing to undo{f' on {fold(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
+    return f"{NOTHING_TO_UNDO}{f' on {fold(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
 
 
 def _returned(asked: Asked, row: Ladder, ladders: list[Ladder]) -> tuple[list[Ladder], str]:
