@@ -33,12 +33,15 @@ class NothingYet(Refusal):
         super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
 
 
+WENT_ON = "The incident went on after this card; this is how it stands now."
+
+
 def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], shown: str) -> Block:
     """The dialog. `shown` is the report under which it was asked for: the incident may have gone on since. Raises NothingYet."""
     report = incident.report
     if report is None:
         raise NothingYet
-    later = [blocks.context(("The incident went on after this card; this is how it stands now.",))] if shown != report.item else []
+    later = [blocks.context((WENT_ON,))] if shown != report.item else []
     return blocks.page(
         "Details",
         [

@@ -37,6 +37,8 @@ from graph.incident.visible import visible_hosts
 from graph.state import CUSTOMER, SIDE, WITHDRAWN, CustomerThread, Item, ItemKind, Origin
 from tools.inventory.hosts import ChannelRow, Inventory
 
+WITHDREW = "The customer took their report back. The incident stays open here until somebody closes it."
+
 ASKS: Final[Mapping[Intent, Intent]] = {
     Intent.RECHECK: Intent.STILL_BROKEN,
     Intent.STILL_BROKEN: Intent.STILL_BROKEN,
@@ -270,9 +272,7 @@ class CustomerDoor:
 
     async def _withdrawn(self, origin: Origin, incident: str) -> None:
         await self.cards.withdraw(incident)
-        await self.cards.note(
-            origin, inside.noted("The customer took their report back. The incident stays open here until somebody closes it.")
-        )
+        await self.cards.note(origin, inside.noted(WITHDREW))
 
     async def _theirs(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
         """The incident's origin, where the click came from its customer's own thread; else OldButton."""

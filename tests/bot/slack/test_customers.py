@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cards.buttons import OldButton, carry
 from bot.cards.customers import inside, living
+from bot.cards.customers.phrases import phrase
 from bot.cards.customers.view import CustomerView
 from bot.desk.pulse import Pulse
 from bot.policy.channels import NotAllowed, customers_channels
 from bot.postmortem.gather import CustomerSide
 from bot.slack.context import Surface
-from bot.slack.customers.door import CustomerDoor
+from bot.slack.customers.door import WITHDREW, CustomerDoor
 from bot.slack.customers.telling import Telling
 from bot.slack.incoming.payloads import read_message
 from bot.slack.outgoing.customers import BoardWithCustomers, CustomerCards
@@ -34,6 +36,8 @@ from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.fakes_desk import BoardOfList
 from tests.support.inventories import inventory
 from tools.inventory.hosts import ChannelRow
+
+german = partial(phrase, language="de")
 
 SITE = inventory(
     groups={"acme": {"hosts": "gpu-[017-018]", "tenant": "acme"}, "globex": {"hosts": "gpu-[019-020]", "tenant": "globex"}},
@@ -142,7 +146,7 @@ async def test_whoever_only_wants_a_person_is_given_one_without_a_look(bot: Behi
 
 async def test_they_are_answered_at_once_and_in_their_language(bot: Behind) -> None:
     await reported(bot)
-    assert any("Ich sehe mir Ihre Maschinen an" in text for text in bot.texts(ACME))
+    assert any(german("received") in text for text in bot.texts(ACME))
 
 
 async def test_the_internal_thread_is_begun_once_and_quotes_them(bot: Behind) -> None:
@@ -230,12 +234,12 @@ async def test_how_far_it_is_is_said_also_while_nothing_was_found_and_never_how_
     for times in (1, 2):
         await bot.slack.say("carla", ACME, "@rackmedic wie ist der Stand?", thread_ts=ts)
         await bot.settled()
-        assert len([text for text in bot.texts(ACME) if "Ich sehe mir Ihre Maschinen an" in text]) == 1 + times
+        assert len([text for text in bot.texts(ACME) if german("received") in text]) == 1 + times
     row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
     bot.states[incident] = Incident(id=incident, report=row)
     await bot.slack.say("carla", ACME, "@rackmedic how long will it take?", thread_ts=ts)
     await bot.settled()
-    assert any("Wie lange es dauert, kann ich nicht sagen" in text for text in bot.texts(ACME))
+    assert any(german("how_long") in text for text in bot.texts(ACME))
     assert len(await bot.inbox.peek(incident)) == 1
 
 
@@ -277,7 +281,7 @@ async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> N
     await bot.slack.say("carla", ACME, "@rackmedic hi")
     await bot.settled()
     assert await bot.items() == []
-    assert any("Sagen Sie, was nicht geht" in text for text in bot.texts(ACME))
+    assert any(german("say_more") in text for text in bot.texts(ACME))
 
 
 async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(bot: Behind) -> None:
@@ -320,7 +324,7 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
     seen = bot.slack.view("olga")
     assert seen
     assert "gpu-017 is repaired." in str(seen["blocks"])
-    assert "Von unseren Leuten" in str(seen["blocks"])
+    assert german("from_people") in str(seen["blocks"])
     assert await bot.slack.submit("olga", modal(bot), {}) == {}
     await bot.settled()
     assert [text for text in bot.texts(ACME) if "gpu-017 is repaired." in text]
@@ -351,7 +355,7 @@ async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
     assert view
     [field] = [block for block in view["blocks"] if block["type"] == "input"]
     assert "(gpu-017)" in field["element"]["initial_value"]
-    assert "noch hat es niemand" in field["element"]["initial_value"]
+    assert german("state_received") in field["element"]["initial_value"]
 
 
 async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Behind) -> None:
@@ -475,7 +479,7 @@ async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_ha
         await bot.slack.say("carla", ACME, "den Bericht als PDF, bitte", ts)
         await bot.settled()
         assert writes.begun == [(incident, ACME, "de")]
-        assert any("kommt hier als Datei" in text for text in bot.texts(ACME))
+        assert any(german("answer_report") in text for text in bot.texts(ACME))
         assert [item.kind for item in await bot.items()] == ["mention"], "nothing is looked at for it"
 
 
@@ -597,7 +601,7 @@ async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot
             await cards.paint(incident, Incident(**state))  # type: ignore[typeddict-item]  # as read from the store
         new = [row for row in bot.texts(ACME)[before:] if told in row]
         assert len(new) == 1, told
-    assert "Es kam keine Antwort" in living_card(bot)
+    assert german("unanswered") in living_card(bot)
 
 
 NOON, LATER, LATEST = "2026-05-20T12:00:00Z", "2026-05-20T16:00:00Z", "2026-05-21T12:00:00Z"
@@ -621,8 +625,8 @@ async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot
     await bot.settled()
     [_, item] = await bot.inbox.peek(incident)
     assert (item.kind, item.data) == ("timer", {"why": "withdrawn"})
-    assert len([text for text in bot.texts(OPS) if "took their report back" in text]) == 1
-    assert "Sie haben es zurückgenommen" in living_card(bot)
+    assert len([text for text in bot.texts(OPS) if WITHDREW in text]) == 1
+    assert german("withdrawn") in living_card(bot)
     await bot.slack.say("carla", ACME, "@rackmedic der Job 4711 hängt wieder", thread_ts=ts)
     await bot.settled()
     cards = cards_of(bot.surface, bot.redis)
@@ -640,8 +644,8 @@ async def test_who_takes_it_back_in_words_is_told_how_to_take_it_up_again(bot: B
         await bot.settled()
     items = (await bot.inbox.peek(incident))[1:]
     assert {(item.kind, item.data["why"]) for item in items} == {("timer", "withdrawn")}
-    assert any("Schreiben Sie hier, was nicht geht" in text for text in bot.texts(ACME))
-    assert any("took their report back" in text for text in bot.texts(OPS))
+    assert any(german("withdrawn") in text for text in bot.texts(ACME))
+    assert any(WITHDREW in text for text in bot.texts(OPS))
     assert any(words in text for text in bot.texts(OPS))
 
 
@@ -654,8 +658,8 @@ async def test_why_and_when_are_both_answered(bot: Behind) -> None:
     await bot.settled()
     [said] = bot.texts(ACME)[before:]
     assert "Deswegen" in said
-    assert "noch hat es niemand" in said
-    assert "Wie lange es dauert" in said
+    assert german("state_received") in said
+    assert german("how_long") in said
 
 
 def closed(n: int, tenant: str, customer: bool, *hosts: str) -> EarlierIncident:
@@ -680,10 +684,10 @@ async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_els
     cards.reads(recall=recall)
     await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
     said = bot.texts(ACME)[-1]
-    assert "habe ich 2 wie diese" in said
+    assert german("again_seen", count="2") in said
     assert f"{T0 - timedelta(days=3):%Y-%m-%d}: " in said
     assert "(gpu-017)" in said
-    assert f"{T0 - timedelta(days=9):%Y-%m-%d}: es wurde keine Ursache gefunden" in said
+    assert f"{T0 - timedelta(days=9):%Y-%m-%d}: {german('again_unknown')}" in said
     assert not any(secret in said for secret in ("inc-", "globex", "gpu-018", "gpu-019"))
     assert asked[0].hosts == ("gpu-017",)
 
@@ -753,7 +757,7 @@ async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_
     before = len(bot.texts(ACME))
     await cards.paint(incident, looked(incident, "two", **proved))
     [said] = bot.texts(ACME)[before:]
-    assert "nichts Neues gefunden" in said
+    assert german("again_nothing") in said
     await bot.slack.click("carla", message_with(bot, ACME, living.PERSON), living.PERSON)
     await bot.settled()
     assert (await bot.inbox.peek(incident))[-1].kind == "hand_off"

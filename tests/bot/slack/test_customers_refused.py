@@ -7,6 +7,7 @@ import pytest
 
 from bot.cards.buttons import OldButton, Stale
 from bot.cards.customers import living
+from bot.cards.customers.phrases import phrase
 from bot.cards.customers.view import CustomerView
 from bot.policy.channels import WHY_NOT, NotServed
 from bot.refusal import Refusal
@@ -56,7 +57,7 @@ async def test_a_button_of_another_thread_is_refused_in_their_language(bot: Behi
     await bot.slack.click("carla", str(posted["ts"]), living.BROKEN)
     await bot.settled()
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]
-    assert "Dieser Knopf gehört zu einer früheren Nachricht" in words
+    assert phrase("not_old_button", "de") in words
     assert len(await bot.inbox.peek(incident)) == 1
 
 
@@ -67,7 +68,7 @@ async def test_a_mention_that_was_read_and_is_edited_then_is_answered_once_in_th
         await bot.settled()
     assert [item.text for item in await bot.items()] == [REPORT.removeprefix("@rackmedic ")]
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]
-    assert "geändert lese ich sie nicht noch einmal" in words
+    assert phrase("not_read_again", "de") in words
 
 
 async def test_a_first_mention_that_told_nothing_may_be_completed(bot: Behind) -> None:
@@ -83,12 +84,12 @@ async def test_a_first_mention_that_told_nothing_may_be_completed(bot: Behind) -
 async def test_a_command_there_says_what_is_answered_there(bot: Behind) -> None:
     await bot.slack.command("olga", ACME, "/rackmedic", "status")
     await bot.settled()
-    assert any("nur auf Erwähnungen" in str(row["text"]) for row in bot.slack.whispers("olga"))
+    assert any(phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
 
 
 async def test_diagnose_this_there_says_it_too(bot: Behind) -> None:
     ts = await bot.slack.say("carla", ACME, "job 4711 hangs")
     await bot.slack.shortcut("olga", ACME, ts, "diagnose_this")
     await bot.settled()
-    assert any("nur auf Erwähnungen" in str(row["text"]) for row in bot.slack.whispers("olga"))
+    assert any(phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
     assert await bot.items() == []
