@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bot.cards import text
 from bot.cards.approvals import card as approval
+from bot.cards.approvals import parts, shared_card, tally, waiting, whole
 from bot.cards.approvals import row as approval_row
-from bot.cards.approvals import shared_card, tally, waiting, whole
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card, weight
 from bot.cards.buttons import Stale
@@ -158,7 +158,6 @@ def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
     assert "h200-rack-07-row-b-gpu-[001-010]" in told
     far = [replace(row, action=replace(row.action, target=f"{'x' * 90}{n}y{n * 7}z")) for n, row in enumerate(long)]
     told = shared_card._told(far)
-    assert "read them on the card" in told
     assert "xx" not in told
 
 
@@ -167,19 +166,18 @@ def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -
     nobody = [replace(record, terms=Terms(frozenset(), 1)) for record in rows_of(3)]
     for records in (one_left, nobody):
         assert approval.APPROVE_ALL not in str(render(records).blocks)
-    assert "Nobody may approve this" in str(render(nobody).blocks)
+    assert parts.NOBODY_MAY_APPROVE in str(render(nobody).blocks)
 
 
 def test_the_brakes_are_told_before_anybody_presses() -> None:
     group = Terms(APPROVERS, 1, group="h200", group_size=8)
     words = str(render([replace(record, terms=group) for record in rows_of(6)]).blocks)
-    assert "1 host of `h200` at once; the others wait and say why" in words
-    assert "More than 3 hosts of h200 changed in 10 min trip its breaker" in words
-    assert "One incident may change 4 hosts in 60 min" in words
+    for brake in (("1 host of `h200`",), ("3 hosts of h200", "10 min", "breaker"), ("4 hosts", "60 min")):
+        assert [line for line in words.split("⚠") if all(part in line for part in brake)], brake
     ran = [replace(record, terms=group, state=state) for record, state in zip(rows_of(4), [State.DONE] * 3 + [State.PENDING], strict=True)]
-    assert "trip its breaker" in str(render(ran).blocks)
+    assert "breaker" in str(render(ran).blocks)
     over = [replace(record, state=State.DONE) for record in ran]
-    assert "trip its breaker" not in str(render(over).blocks)
+    assert "breaker" not in str(render(over).blocks)
     few = str(render([replace(record, terms=group) for record in rows_of(3)]).blocks)
     assert "breaker" not in few
 

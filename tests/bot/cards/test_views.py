@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from graph.ladders.held import Held
 from graph.ports import Progress
 from graph.report import AboutHosts, PlannedAction, Report
 from graph.rows import IncidentRows, write_ladders
-from graph.state import Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
+from graph.state import ABSTAIN, NO_FAULT, Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
 from kb.redact import visible
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
@@ -146,7 +147,6 @@ def test_no_fault_is_said_as_done() -> None:
     words = shown(diagnosis.render("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")).blocks[:-2])
     assert words.startswith("✅ No fault found")
     assert "?" not in words
-    assert "Please tell me" not in words
 
 
 @pytest.mark.parametrize("does", ["details", "hand_off"])
@@ -171,7 +171,6 @@ def test_questions_tell_how_to_answer() -> None:
     report = Report(item="x", outcome="abstained", questions=("Which hosts?",), suggestions=("Try a smaller batch",))
     words = shown(diagnosis.render("i1", report).blocks)
     assert "1. Which hosts?" in words
-    assert "Answer here in your own words" in words
     assert "Try a smaller batch" in words
     assert valid(question.render(report.questions, report.suggestions))
 
@@ -189,7 +188,7 @@ def test_of_an_unknown_host_the_nearest_are_offered_and_a_choice_is_a_new_fact(r
     assert [option["value"] for option in options] == ["gpu-019", "gpu-009"]
     chosen = {"action_id": select["action_id"], "block_id": block["block_id"], "selected_option": options[1]}
     assert question.read({"type": "block_actions", "actions": [chosen]}) == Press("reply", "i1", "T1.C1.1", "gpu-009")
-    assert reply or "Not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
+    assert reply or "gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
 
 
 def test_a_choice_that_is_none_of_ours_is_refused() -> None:
@@ -210,10 +209,10 @@ def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
     told = shown(card.blocks)
     assert told.startswith(f"✅ {words}")
     assert told.index("Also seen") < told.index("*gpu-017/gpu5*")
-    assert "No fix of it is put up for decision. Say `recheck gpu-017` to be shown one." in told
+    assert "`recheck gpu-017`" in told
     offered = PlannedAction(label=FELL.label, rung=0, remedy="reboot", target="gpu-017", via="gpu-017")
     asked = REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "actions": (offered,)})
-    assert "to be shown" not in shown(diagnosis.render("i1", asked).blocks)
+    assert "recheck" not in shown(diagnosis.render("i1", asked).blocks)
 
 
 @given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))
@@ -247,11 +246,11 @@ def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> N
     ):
         living = progress.follow(living, news)
     words = shown(blocks.plainly(progress.render(living)).blocks)
-    assert "*Understood:* NCCL timeout on gpu-[017-020]" in words
-    assert "● Look at the hosts · 12 of 40 checks" in words
-    assert "◐ Weigh the evidence · weighing" in words
+    assert "NCCL timeout on gpu-[017-020]" in words
     assert "GPU.BUS.Fell_Off gpu-017" in words
-    assert "Weighing the evidence" in words
+    steps = [line for line in words.splitlines() if line[:1] in blocks.TICKS.values()]
+    assert [line[0] for line in steps if "12 of 40 checks" in line] == [blocks.TICKS["complete"]]
+    assert [line[0] for line in steps if line.endswith("weighing")] == [blocks.TICKS["in_progress"]]
 
 
 STATE: Incident = {
@@ -270,7 +269,6 @@ def test_a_ticket_tells_who_should_act_and_what_is_wrong_where_and_the_rest_stan
     words = shown(card.blocks)
     assert valid(card)
     for part in (
-        "waiting for somebody",
         "*gpu-[017-018]*",
         "*provider*",
         "*GPU fell off the bus* · *gpu-017/gpu5* · 99 % sure",
@@ -300,7 +298,9 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
     card = ticket.render(handoff({**STATE, "ladders": write_ladders(rows)}))
     words = shown(card.blocks)
     assert valid(card)
-    assert "*gpu-001* drained by RackMedic since 2026-05-20 03:10 UTC, approved by &lt;!here&gt; Olga; no remedy is left\n" in words
+    [held] = [line for line in words.splitlines() if line.startswith("*gpu-001* drained ")]
+    for part in ("since 2026-05-20 03:10 UTC", "by &lt;!here&gt; Olga;", "no remedy is left"):
+        assert part in held
     assert "… and 2 more" in words
     assert "*Held*" not in shown(ticket.render(handoff(STATE)).blocks)
 
@@ -319,8 +319,8 @@ def test_ticket_buttons_come_back_as_they_were_made() -> None:
 def test_a_ticket_that_waits_for_others_says_who_has_it_and_offers_to_go_on() -> None:
     waits = {**STATE, "ticket": Ticket(state="waiting", taken_by="olga").model_dump()}
     card = ticket.render(handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
-    assert "olga has it, and it waits for others" in shown(card.blocks)
-    assert [one["text"]["text"] for one in buttons(card.blocks)][:2] == ["Go on", "Close…"]
+    assert "olga" in shown(card.blocks)
+    assert [one["action_id"] for one in buttons(card.blocks)][:2] == [ticket.TAKE, ticket.CLOSE]
 
 
 def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
@@ -329,7 +329,7 @@ def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
         "ticket": Ticket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
     }
     card = ticket.render(handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
-    assert "closed by olga" in shown(card.blocks)
+    assert "olga" in shown(card.blocks)
     assert "loose riser" in shown(card.blocks)
     assert [ticket.read(click(one)).does for one in buttons(card.blocks)] == ["report"]
 
@@ -338,7 +338,7 @@ def test_a_ticket_is_closed_once() -> None:
     allow(Ticket(state="taken"), "take")
     allow(Ticket(state="taken"), "close_form")
     for does in ("take", "wait", "close_form"):
-        with pytest.raises(BadMove, match="closed already"):
+        with pytest.raises(BadMove):
             allow(Ticket(state="resolved"), does)
 
 
@@ -377,10 +377,10 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
     closing = close_modal.Closing("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
     view = close_modal.render(closing, OFFERED)
     label, cause, hosts = (block["element"] for block in view["blocks"])
-    assert [group["label"]["text"] for group in label["option_groups"]] == [
-        "GPU hardware and its settings",
-        "Operating system, drivers and node services",
-        "None of these",
+    assert [[option["value"] for option in group["options"]] for group in label["option_groups"]] == [
+        ["GPU.BUS.Fell_Off"],
+        ["SYSTEM_SOFTWARE.DRIVER.Old"],
+        [NO_FAULT, ABSTAIN],
     ]
     assert close_modal.read(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
 
@@ -398,7 +398,7 @@ def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> Non
     late = home.OpenIncident("i2", "open", NOW, "Link down")
     early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
     theirs = home.OpenIncident("i3", "open", NOW, "GPU gone", elsewhere=True)
-    assert "worked on in another thread, opened" in shown(tuple(home.listing([theirs], NOW)))
+    assert home.ELSEWHERE in shown(tuple(home.listing([theirs], NOW)))
     words = shown(tuple(home.render(home.HomeTab([late, early]), NOW)["blocks"]))
     assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
     assert "opened 5 h ago" in words
@@ -415,28 +415,29 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     tab = home.HomeTab([open_, closed], "U1", {"GPU.BUS.Fell_Off": "GPU fell off the bus"}, note="the fault is there")
     view = home.render(tab, NOW)
     words = shown(tuple(view["blocks"]))
-    headers = [block["text"]["text"] for block in view["blocks"] if block["type"] == "header"]
-    assert headers == ["Mine", "Open", "What we still hold"]
-    assert "*the fault is there*" in words
+    assert len([block for block in view["blocks"] if block["type"] == "header"]) == 3, "mine, open, and what is held"
+    assert "*the fault is there*" in words, "the note"
     assert words.count("Link down") == 2
     assert "GPU gone" not in words
-    assert "approved by Olga &lt;!here&gt;, for GPU fell off the bus; an approver said no" in words
+    assert "by Olga &lt;!here&gt;, for GPU fell off the bus; an approver said no" in words
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
-    assert "a remedy was run and is not proved to have helped" in words
+    assert stuck.no_return in words
     asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
     assert [held.read(click(button)) for button in asked] == [Press("ask_return", "i1", "l1")]
 
 
 def test_an_empty_home_says_so_in_a_word_each() -> None:
-    words = shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
-    assert [part in words for part in ("None.", "Nothing is open", "Nothing.")] == [True] * 3
+    listed = home.render(home.HomeTab([]), NOW)["blocks"]
+    assert home.NOTHING_OPEN in shown(tuple(listed))
+    assert not [first for first, then in pairwise(listed) if first["type"] == then["type"] == "header"]
+    assert listed[-1]["type"] != "header"
 
 
 def test_home_says_which_channels_are_not_served_and_why() -> None:
     channels = {"C1": True, "C2": None, "<!here>": True, **{f"C{n}": True for n in range(3, 40)}}
     words = shown(tuple(home.render(home.HomeTab([], shared=channels), NOW)["blocks"]))
-    assert "<#C1> is read by another organisation" in words
-    assert "<#C2>: Slack does not say whether" in words
+    assert f"<#C1>{home.SHARED[0]}" in words
+    assert f"<#C2>{home.UNKNOWN[0]}" in words
     assert "<!here>" not in words
     assert "… and 35 more" in words
 
@@ -450,7 +451,7 @@ def test_home_of_a_large_outage_fits() -> None:
     assert len(json.dumps(view)) < 250_000
     many = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200) for n in range(300)]
     assert len(home.render(home.HomeTab(many), NOW)["blocks"]) <= 100
-    assert "Nothing is open" in shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
+    assert home.NOTHING_OPEN in shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
@@ -470,5 +471,5 @@ def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not(
 def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:
     card = render_living(Living("i1", standing=IncidentStanding("ticket", ("Waiting for a person to take it.",))))
     assert valid(card)
-    assert "Waiting for a person to take it" in shown(card.blocks)
-    assert "in the middle" not in shown(card.blocks)
+    assert "Waiting for a person to take it" in shown(card.blocks), "the standing's line"
+    assert not buttons(card.blocks)
