@@ -121,6 +121,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I16",
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
+            Edit(stand, "roots[0].deciding[0].says", "'somebody says so'"),
             Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
             Edit(read_priors, "MODEL_SWAY", "30.0"),
             Edit(
@@ -136,8 +137,10 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I30",
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
+            Edit(stand, "roots[0].deciding[0].says", "'somebody says so'"),
             Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
             Edit(past_priors, "LIKE_BEFORE", "20.0"),
+            Edit(checked, "not came.broken", "True"),
         ),
     ),
     Mutant(
