@@ -87,7 +87,16 @@ class StreamWakeups:
     after a restart. taskiq as it is: a wake-up is acknowledged when it is received, one whose receiver died before that goes to
     another worker, and after an outage of Redis its listening, which ends with the outage, is begun again."""
 
-    def __init__(self, url: str, *, name: str = "", receive: bool = True, stream: str = WAKEUPS, at_once: int = 32) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        receive: bool = True,
+        stream: str = WAKEUPS,
+        at_once: int = 32,
+        unacknowledged_ms: int = UNACKNOWLEDGED_MS,
+    ) -> None:
         self._broker = RedisStreamBroker(
             url,
             queue_name=stream,
@@ -96,8 +105,8 @@ class StreamWakeups:
             maxlen=MOST_KEPT,
             xread_block=BLOCK_MS,
             xread_count=1,
-            idle_timeout=UNACKNOWLEDGED_MS,
-            unacknowledged_lock_timeout=UNACKNOWLEDGED_MS / 1000,
+            idle_timeout=unacknowledged_ms,
+            unacknowledged_lock_timeout=unacknowledged_ms / 1000,
             retry=Retry(NoBackoff(), 1),  # a connection from before an outage must not cost a wake-up
         )
         self._broker.is_worker_process = receive

@@ -15,12 +15,14 @@ from tests.support.clock import WallClock
 from tests.support.crash_zygote import Doom, RedisBoard
 from tests.support.fakes_desk import TinyTurns
 
+UNACKNOWLEDGED_MS = 1000  # a wake-up that Redis handed to a dying process goes to another soon
+
 
 async def work(url: str, name: str) -> None:
     redis, clock = Redis.from_url(url), WallClock()
     leases = Leases(redis, clock, seconds=5)
     desk = Desk(Inbox(redis, clock), leases, TinyTurns(redis), RedisBoard(redis, Doom("")), clock=clock, timers=timers_after)
-    await StreamWakeups(url, name=name).start(desk.advance)
+    await StreamWakeups(url, name=name, unacknowledged_ms=UNACKNOWLEDGED_MS).start(desk.advance)
     print("ready", flush=True)
     await asyncio.Event().wait()
 
