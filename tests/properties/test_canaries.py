@@ -28,6 +28,8 @@ from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import Talk, case_of
 from tools.inventory.hosts import ChannelRow, Inventory
 
+pytestmark = pytest.mark.tier2
+
 WORDS = load_customer_words(load_taxonomy())
 OURS, THEIRS = ("gpu-003", "gpu-004"), ("canary-b1", "canary-b2")
 CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA", user_team="T0ACME")

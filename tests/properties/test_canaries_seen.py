@@ -40,6 +40,8 @@ from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
 from tools.checks import CHECKS
 
+pytestmark = pytest.mark.tier2
+
 TAXONOMY = load_taxonomy()
 WORDS = load_customer_words(TAXONOMY)
 GUIDE = (Path(__file__).parents[2] / "docs" / "customers.md").read_text()

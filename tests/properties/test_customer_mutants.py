@@ -5,6 +5,8 @@ import pytest
 from tests.properties.mutants_customers import CUSTOMER_MUTANTS, STORIES, control, kill
 from tests.properties.mutation import Mutant
 
+pytestmark = pytest.mark.tier2
+
 
 def test_product_without_bug_pleases_every_story() -> None:
     assert control() == ""

@@ -24,6 +24,8 @@ from tests.properties.test_canaries import CHANNELS, ORIGIN, OURS
 from tests.support.talk import Talk, case_of
 from tools.inventory.hosts import Inventory
 
+pytestmark = pytest.mark.tier2
+
 TAXONOMY = load_taxonomy()
 DOCUMENT = Path(__file__).parents[2] / "docs" / "customers.md"
 WORDS = load_customer_words(TAXONOMY)

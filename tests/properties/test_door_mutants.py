@@ -6,6 +6,8 @@ from tests.properties import door_stories
 from tests.properties.mutants_doors import DOOR_MUTANTS, control, kill
 from tests.properties.mutation import Mutant
 
+pytestmark = pytest.mark.tier2
+
 
 @pytest.mark.parametrize("story", door_stories.STORIES)
 def test_holds(story: str) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.properties.strangers import LEFT_OUT, OWN, TEXTS, WITHIN, Reader, readers
 
+pytestmark = pytest.mark.tier2
+
 SIZES, TIMES = (1_000, 2_000), 4
 """Four times the first is still below the cap of what people say: who cuts at 4,000 takes as long for 8,000, however slow it is below."""
 MOST = 11.0

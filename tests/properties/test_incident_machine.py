@@ -37,10 +37,12 @@ def test_the_runs_came_across(situation: str, counts: Counter[str]) -> None:
     assert counts[situation] > 0, f"no run ever came to: {situation}"
 
 
+@pytest.mark.tier2
 def test_product_without_bug_pleases_the_machine() -> None:
     assert control() == ""
 
 
+@pytest.mark.tier2
 @pytest.mark.parametrize("mutant", INCIDENT_MUTANTS, ids=lambda mutant: mutant.name)
 def test_is_killed(mutant: Mutant) -> None:
     assert kill(mutant), f"survived: {mutant.name} ({mutant.breaks})"

@@ -26,6 +26,7 @@ from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotFound, NotOpen, Refused, Stopped, StoreDown
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.tier2
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, APPROVALS = 4, 20

@@ -8,6 +8,8 @@ from graph.reasoning.contracts import CONTRACTS
 from tests.properties import reasoning_stories
 from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ending, endings_without_fault
 
+pytestmark = pytest.mark.tier2
+
 PROMISES = {row.id: row.promise for row in CONTRACTS}
 
 

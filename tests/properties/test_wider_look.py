@@ -14,6 +14,8 @@ from tests.properties.test_canaries import ALIASES, CANARIES, ORIGIN, OURS, THEI
 from tests.support.talk import Talk, case_of
 from tools.inventory.jobs import JobPlace, Mine
 
+pytestmark = pytest.mark.tier2
+
 OPERATORS = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="U0PRIYA")
 WIDER = ("check canary-b1 too", "what about canary-b1?", "check group canary-tenant too", "check all hosts too")
 
