@@ -503,7 +503,7 @@ async def test_a_bug_behind_a_counted_vote_claims_nothing_about_hosts(place: War
     said = str(place.bot.slack.whispers("priya"))
     assert (await place.state(record), "Internal error" in said) == (State.APPROVED, True)
     assert "Nothing was changed" not in said
-    assert notes.A_DECISION[0] in said
+    assert str(notes.A_DECISION[0]) in said
 
 
 async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
@@ -518,7 +518,7 @@ async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
         await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
         place.driver.host_answers.set()
         await place.bot.settled()
-        assert notes.A_DECISION[0] in str(place.bot.slack.whispers("priya"))
+        assert str(notes.A_DECISION[0]) in str(place.bot.slack.whispers("priya"))
 
 
 async def test_a_forgetful_ledger_is_said_on_every_card() -> None:
