@@ -26,7 +26,7 @@ from typing import Any
 from redis.commands.core import AsyncScriptCommands
 
 PRODUCT = frozenset({"bot", "graph", "tools", "kb"})
-CHILD_SECONDS = 120.0
+CHILD_SECONDS = 300.0
 LUA_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|\w+|[^\w\s]""")
 # A complaint of these kinds comes from an edit that makes the code crash: it says nothing about the bug.
 BROKEN_MUTANTS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "IndexError")
