@@ -121,7 +121,6 @@ WITHIN: Mapping[str, Callable[[str], str]] = {
 }
 """What a text stands in where a function reads a form of ours: that form is JSON, the words in it are anybody's."""
 LEFT_OUT: Mapping[str, str] = {
-    "bot.slack.incoming.commands.direct": "asks Slack; reads with `bot.cards.personal.direct.wish`, which is here",
     "bot.slack.incoming.intake.take_in": "asks Redis; reads with `bot.desk.concern.concern_of`, which is here",
     "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.classify` answers, which is here",
     "bot.terminal.knowledge.search": "prints what `bot.terminal.knowledge.ranked` answers, which is here",

@@ -12,7 +12,7 @@ from deploy.sandbox.slack.workspace.people import App
 COMMITTED = Path(__file__).parents[3] / "deploy" / "slack" / "manifest.yaml"
 CALLS = {
     "assistant.threads.setStatus", "assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle", "auth.test",
-    "chat.appendStream", "chat.postMessage", "chat.startStream", "chat.stopStream", "chat.update", "conversations.info",
+    "chat.postMessage", "chat.update", "conversations.info",
     "conversations.members", "conversations.replies", "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add",
     "reactions.remove", "usergroups.users.list", "users.info", "views.open", "views.publish",
 }  # fmt: skip
