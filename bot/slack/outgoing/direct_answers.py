@@ -64,9 +64,8 @@ class DirectAnswers:
         wish: Wish = item.data["wish"]
         name = f"answer:{item.id}"
         try:
-            if wish in READING and not await self.cards.get(
-                incident, name
-            ):  # only our post clears the status, and it may be posted already
+            begun = await self.cards.get(incident, name)
+            if wish in READING and not begun:  # only our post clears the status, and one that was begun may be posted already
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(STATUS_SECONDS):
                         await self.direct.set_status(origin.channel, origin.thread_ts, READING[wish])
