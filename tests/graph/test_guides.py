@@ -108,9 +108,10 @@ async def test_each_step_says_how_it_stands_and_a_change_is_the_card_of_the_prov
         "restart": "later",
         "hardware": "people",
     }
-    assert says(report, "count") == "gpu-003: nvidia-smi says that gpu5 is lost, and 2 more"
-    assert says(report, "driver") == "there is gpu.lost with value == true"
-    assert says(report, "out_of_service") == "gpu-003: its card is up for decision"
+    assert says(report, "count").startswith("gpu-003: ")
+    assert "gpu5" in says(report, "count")
+    assert "gpu.lost with value == true" in says(report, "driver")
+    assert says(report, "out_of_service").startswith("gpu-003: ")
     (ladder,) = await talk.put_up()
     assert ladder.now
     assert (ladder.now.remedy, ladder.label, ladder.fault is not None) == ("drain_node", "GPU.BUS.Fallen_Off_Bus", True)
@@ -120,15 +121,15 @@ async def test_without_a_proven_cause_no_change_is_put_up() -> None:
     talk = await thread()
     report = await calls(talk, "run guide gpu_lost on gpu-001")
     assert (marks(report)["out_of_service"], marks(report)["restart"]) == ("people", "people")
-    assert says(report, "restart") == "nothing found asks for it, so there is no card"
+    assert "no card" in says(report, "restart")
     assert await talk.put_up() == []
 
 
 async def test_what_needs_gpus_for_itself_is_a_card_of_whoever_called_one_after_the_other() -> None:
     talk = await thread()
     report = await calls(talk, "run guide slow_job")
-    assert (marks(report)["copies"], says(report, "copies")) == ("waiting", "the card of bw is up for decision")
-    assert (marks(report)["collectives"], says(report, "collectives")) == ("next", "nccl2 needs GPUs for itself")
+    assert (marks(report)["copies"], "bw" in says(report, "copies")) == ("waiting", True)
+    assert (marks(report)["collectives"], "nccl2" in says(report, "collectives")) == ("next", True)
     (card,) = await talk.put_up()
     assert card.now
     assert (card.now.remedy, card.now.args, card.asked_by) == ("run_check", {"check": "bw"}, "T1:U1")
@@ -163,7 +164,8 @@ async def test_a_guide_that_there_is_not_looks_at_nothing_and_names_those_that_t
     talk = await thread(LOST)
     before = (await talk.rows()).ladders
     report = await calls(talk, "run guide make_tea")
-    assert report.reply.startswith("I have no guide called make_tea. There are: `run guide gpu_lost`")
+    assert "make_tea" in report.reply
+    assert "`run guide gpu_lost`" in report.reply
     assert talk.ran == []
     assert (await talk.rows()).ladders == before
 
@@ -204,8 +206,9 @@ async def test_where_nothing_is_proven_the_guide_that_fits_is_held_against_what_
     assert after.guide
     assert (after.guide.id, after.guide.called) == ("hang", False)
     assert marks(after) == {"kernel": "done", "bus": "unsure", "pause": "waiting", "call": "later"}
-    assert says(after, "kernel") == "nothing abnormal; could not look on n2"
-    assert says(after, "bus") == "could not tell whether there is kernel.xid with value == 79"
+    assert "could not look on n2" in says(after, "kernel")
+    assert says(after, "bus").startswith("could not tell ")
+    assert "kernel.xid with value == 79" in says(after, "bus")
     assert after.guide.due is None, "nothing runs, so nothing is waited for"
 
 
@@ -275,11 +278,12 @@ async def test_what_is_told_of_a_guide_is_the_same_everywhere() -> None:
     assert report.guide
     told = lines_of(report.guide, 6)
     assert len(told) <= 6
-    assert "⏳ Drain the node: gpu-003: its card is up for decision" in told
-    assert "✗ not needed: driver" in told
-    assert "· later: restart" in told
-    assert "A GPU is lost or not visible" in card
-    assert "its card is up for decision" in str(details.render(rows, {}, {}, report.item))
+    [waits] = [line for line in told if line.startswith("⏳ ")]
+    assert says(report, "out_of_service") in waits
+    assert [line for line in told if line.startswith("✗") and line.endswith("driver")]
+    assert [line for line in told if line.startswith("·") and line.endswith("restart")]
+    assert report.guide.title in card
+    assert says(report, "out_of_service") in str(details.render(rows, {}, {}, report.item))
     assert document(rows.stored, report)["guide"]["steps"][0]["id"] == "count"
     assert report_text(rows.stored, report)
 
@@ -289,5 +293,5 @@ def test_a_guide_that_only_fits_is_one_line_that_says_how_to_go_on() -> None:
         {"id": "nccl_hang", "title": "A hang", "steps": [{"id": "a", "mark": "done"}, {"id": "b", "mark": "next"}]}
     )
     shown = str(diagnosis.render("inc-9", Report(item="i", outcome="abstained", headline="No cause", guide=run)).blocks)
-    assert "1 of 2 steps answered by what was seen" in shown
+    assert "1 of 2 steps" in shown
     assert "`run guide nccl_hang`" in shown
