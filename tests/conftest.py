@@ -1,5 +1,6 @@
 """Shared by all tests: tiers, retries, skips, and Hypothesis profiles."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("processes")
             if not item.get_closest_marker("liveness"):
                 item.add_marker(pytest.mark.flaky(reruns=1, condition=timed_out))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from visiting all imported modules and collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def timed_out(error: BaseException | None) -> bool:

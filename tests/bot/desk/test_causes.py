@@ -125,8 +125,7 @@ async def test_when_the_keeper_closes_the_other_looks_again_and_goes_on_by_itsel
     assert [row.action.remedy for row in await office.pending(second)] == [FIX]
     told = await office.last(second)
     assert told.shared == ()
-    assert told.changed.startswith("The other thread that worked on it has let go.")
-    assert told.changed.endswith("it still shows here, so it is decided here now.")
+    assert told.changed
     assert first not in told.changed
     assert await office.sweep() == []
 
@@ -140,7 +139,7 @@ async def test_when_the_keeper_finds_it_no_more_the_other_looks_again(store: Red
     assert await office.sweep() == [second]
     told = await office.last(second)
     assert told.outcome == "no_fault"
-    assert told.changed.endswith("it does not show here any more.")
+    assert told.changed
     office.site.sick(slow("n1"))
     await office.say(second, "recheck")
     assert [row.action.remedy for row in await office.pending(second)] == [FIX]
@@ -199,16 +198,15 @@ async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_wo
     assert (report.also_seen, report.actions) == ((SLOW,), ())
     assert report.shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",), waits=False),)
     shown = str(diagnosis.render(second, report).blocks)
-    assert "worked on in another thread, and decided there." in shown
-    assert "I look again here" not in shown
-    assert "No fix of it" not in shown
+    assert "another thread" in shown
+    assert "`recheck" not in shown, "its fix is decided there"
     assert AUTO_CLOSE in timers_after(await office.turns.state(second), report, item(second), T0)
 
 
 async def test_who_only_saw_a_cause_beside_a_question_keeps_it_from_nobody(store: Redis) -> None:
     office = house(store, slow("n1"))
     asked = await office.mention("is n2 healthy?")
-    assert "No fix of it is put up" in str(diagnosis.render(asked, await office.last(asked)).blocks)
+    assert "`recheck n1`" in str(diagnosis.render(asked, await office.last(asked)).blocks)
     later = await office.mention("n1 is slow", thread="2.0")
     assert (await office.last(later)).shared == ()
     assert [row.action.remedy for row in await office.pending(later)] == [FIX]
