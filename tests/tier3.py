@@ -52,7 +52,7 @@ SLICES: tuple[Slice, ...] = (
     Slice("rollout", *2 * (pytest_run("-m", "tier3", "tests/real"),)),
     Slice("bench-gates", ("-m", "bot.cli", "bench", "gates", "--n", "12"), ("-m", "bot.cli", "bench", "gates")),
     Slice("coverage", *2 * (pytest_run("-m", "tier3", "tests/project"),)),
-    Slice("recordings", *2 * (pytest_run("-m", "tier3", "tests/bench_itself", "tests/model_server"),)),
+    Slice("recordings", *2 * (("-m", "tests.bench.regressions", "--recorded"),)),
 )
 GROUPS: Mapping[str, tuple[str, ...]] = {"explore": tuple(one.name for one in SLICES if one.name.startswith("explore-"))}
 

@@ -1,6 +1,7 @@
 """B8 case by case: `python -m tests.bench.regressions` fails where a case of the open seed that was right is wrong now.
 
 `b8.json` beside this file holds the cases that are known to be wrong. `--renew` writes it anew; reviewers read the difference.
+`--recorded` does the same for B9 on the hand-written layer, with a model's recorded answers, and `b9.json`.
 """
 
 import argparse
@@ -12,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bot.settings import load
+from tests.bench.cli import access
 from tests.bench.generate import LAYERS, cases
 from tests.bench.plan import Plan
 from tests.bench.run import Teller, run
 from tests.bench.wild import wild_cases
 
-KNOWN = Path(__file__).parent / "b8.json"
-ARM, SEED = "B8", "1"
+HERE = Path(__file__).parent
+KNOWN, KNOWN_RECORDED, RECORDING = HERE / "b8.json", HERE / "b9.json", HERE / "answers" / "cases-b9.jsonl"
+SEED = "1"
 SURE = 0.9
 """A confidence from which a wrong cause counts as sure and wrong."""
 
@@ -28,11 +32,13 @@ def open_cases(n: int | None = None) -> list[Mapping[str, Any]]:
     return [raw for layer in LAYERS for raw in cases(layer, SEED, n)] + list(wild_cases(n))
 
 
-def answers(raws: Sequence[Mapping[str, Any]], jobs: int) -> list[Mapping[str, Any]]:
-    """Diagnose the cases without a model; progress goes to stderr. Return the marked row of each case."""
+def answers(raws: Sequence[Mapping[str, Any]], jobs: int, recording: Path | None = None) -> list[Mapping[str, Any]]:
+    """Diagnose the cases without a model, or with its recorded answers; progress goes to stderr. Return the marked row of each case."""
+    arm = "B9" if recording else "B8"
+    model = access(load(environ={}), replay=recording) if recording else None
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         teller = Teller(lambda line: print(line, file=sys.stderr, flush=True))
-        rows = run(Plan(raws, (ARM,), SEED, jobs=jobs), Path(folder) / "results.json", teller)["arms"][ARM]["per_case"]
+        rows = run(Plan(raws, (arm,), SEED, jobs=jobs, access=model), Path(folder) / "results.json", teller)["arms"][arm]["per_case"]
     if missing := {str(raw["id"]) for raw in raws} - {row["case"] for row in rows}:
         raise SystemExit(f"no answer for {len(missing)} cases: {', '.join(sorted(missing)[:5])}")
     return list(rows)
@@ -61,20 +67,22 @@ def main() -> int:
     """Print the regressions and one result line; return 1 where there are any."""
     asks = argparse.ArgumentParser(prog="python -m tests.bench.regressions", description=__doc__)
     asks.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    asks.add_argument("--renew", action="store_true", help=f"write {KNOWN.name} from the answers of this code")
+    asks.add_argument("--renew", action="store_true", help="write the file of known cases from the answers of this code")
+    asks.add_argument("--recorded", action="store_true", help=f"B9 with {RECORDING.name} on layer wild, against {KNOWN_RECORDED.name}")
     asked = asks.parse_args()
-    rows = answers(open_cases(), asked.jobs)
+    file = KNOWN_RECORDED if asked.recorded else KNOWN
+    rows = answers(list(wild_cases()), asked.jobs, RECORDING) if asked.recorded else answers(open_cases(), asked.jobs)
     found = summary(rows)
     if asked.renew:
-        KNOWN.write_text(json.dumps({"cases": len(rows), **found}, indent=1) + "\n")
-    known = json.loads(KNOWN.read_text())
+        file.write_text(json.dumps({"cases": len(rows), **found}, indent=1) + "\n")
+    known = json.loads(file.read_text())
     worse = regressions(known, found)
     for line in worse:
         print(line)
     better = len({*known["wrong"]} - {*found["wrong"]})
     print(
-        f"B8: {len(rows) - len(found['wrong'])} of {len(rows)} cases right, {len(found['sure_and_wrong'])} sure and wrong; "
-        f"{len(worse)} worse and {better} better than {KNOWN.name}"
+        f"{file.stem.upper()}: {len(rows) - len(found['wrong'])} of {len(rows)} cases right, {len(found['sure_and_wrong'])} sure and wrong; "
+        f"{len(worse)} worse and {better} better than {file.name}"
     )
     return int(bool(worse) or len(rows) != known["cases"])
 
