@@ -198,7 +198,7 @@ def test_a_choice_that_is_none_of_ours_is_refused() -> None:
         [{"action_id": question.MEANT, "block_id": "x"}],
         [{"action_id": "other", "block_id": "{}", "selected_option": {}}],
     ):
-        with pytest.raises(OldButton, match="older version"):
+        with pytest.raises(OldButton):
             question.read({"actions": actions})
 
 
@@ -232,7 +232,7 @@ def test_a_foreign_button_is_refused_in_words() -> None:
         click({"action_id": diagnosis.DETAILS, "value": "[]"}),
     )
     for payload in payloads:
-        with pytest.raises(OldButton, match="older version"):
+        with pytest.raises(OldButton):
             diagnosis.read(payload)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.cards.incidents import notes
 from bot.cards.lessons import lesson as card
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable
 from bot.slack.context import Surface
@@ -164,7 +165,7 @@ async def test_a_click_that_cannot_be_stored_settles_nothing_and_says_so(bot: Be
     await editors.click("anton", card.ACCEPT)
     bot.server.connected = True
     assert (await editors.lesson()).state == "draft"
-    assert "could not note" in str(bot.slack.whispers("anton"))
+    assert notes.not_stored(False).text in str(bot.slack.whispers("anton"))
 
 
 async def test_a_lesson_that_tells_the_same_is_folded_into_the_earlier_one_once(bot: Behind) -> None:
