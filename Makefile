@@ -55,8 +55,8 @@ test: $(STAMP) ## tier 1, before each commit: all of kb, tools, graph and bot, a
 test-all: $(STAMP) ## tiers 1 and 2, before each merge: every story, mutant and real daemon; missing system parts skip with a reason
 	$(BIN)/pytest $(SPREAD) -m "not tier3" $(PYTEST_ARGS)
 
-quick: $(STAMP) ## tier 1 of kb, tools, graph and bot without processes, in a minute
-	$(BIN)/pytest $(SPREAD) -m "not processes and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
+quick: $(STAMP) ## kb, tools, graph and bot without processes and slow modules, in a minute
+	$(BIN)/pytest $(SPREAD) -m "not processes and not slow and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
 
 soak: $(STAMP) ## tier 3: 300 incidents, kill -9, Redis killed, a full disk; an hour, one result line
 	@$(BIN)/python -m tests.tier3 soak

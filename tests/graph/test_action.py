@@ -24,6 +24,9 @@ from tools.fact import Fact, Status, blind
 from tools.ledger.record import Record
 from tools.ledger.states import State
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = ("n1", "n2", "m1", "ctl")
 
 

@@ -11,6 +11,9 @@ from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.read import read
 from tests.graph.test_conversation import NAMES, NOW, misread, pairs
 
+pytestmark = pytest.mark.slow
+
+
 PHRASES = Path(__file__).parent / "phrases"
 ACTING = {
     Intent.TAKE,

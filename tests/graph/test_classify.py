@@ -17,6 +17,9 @@ from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 TAXONOMY = load_taxonomy()
 NEAREST = Nearest.of(TAXONOMY, load_seeds())
 WHEN = datetime(2026, 5, 20, tzinfo=UTC)

@@ -22,6 +22,9 @@ from tools.checks import CHECKS
 from tools.inventory.ranges import expand
 from tools.remedies import REMEDIES
 
+pytestmark = pytest.mark.slow
+
+
 NOW = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 TAXONOMY = load_taxonomy()
 NAMES = Vocabulary(

@@ -11,6 +11,9 @@ from graph.state import Evidence, Hypothesis
 from tests.support.talk import Talk
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 KEY = "gpu.temp.core"
 
 

@@ -27,6 +27,9 @@ from tools.ledger.record import Record, Terms
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = ("n1", "n2", "m1", "m2", "ctl")
 LOW = "gpu.throttle.applications_clocks"
 

@@ -24,6 +24,9 @@ from tools.checks import CHECKS
 from tools.checks.few import MOST_DEVICES, MOST_FACTS, gone_of
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 KIB = 1 << 10
 Line = Callable[[int], str]
 

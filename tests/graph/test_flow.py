@@ -36,6 +36,9 @@ from tests.support.fakes_graph import (
 )
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = ("n1", "n2", "n3", "n4")
 LOST_ON_N2 = fact("n2", "dmesg", "kernel.xid", 79, "gpu3")
 KILLED_ON_N3 = fact("n3", "dmesg", "kernel.oom_kill", "python3")

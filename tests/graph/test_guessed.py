@@ -18,6 +18,9 @@ from graph.rows import IncidentRows
 from tests.support.fakes_graph import FakeModel
 from tests.support.talk import Talk
 
+pytestmark = pytest.mark.slow
+
+
 CHOICES = Choices(
     {one.value: row.means for one, row in INTENTS.items()}, ("gpu-001", "gpu-002"), ("GPU.BUS.Fallen_Off_Bus",), ("dmesg",), ("reboot",)
 )

@@ -29,6 +29,9 @@ from tools.checks import CHECKS
 from tools.fact import Fact, Status, blind
 from tools.inventory.ranges import expand
 
+pytestmark = pytest.mark.slow
+
+
 GUIDES = load_guides(parts=guide_parts(CHECKS))
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 NAMES = Vocabulary(hosts=tuple(expand("gpu-[001-004]")), groups={"train": ("gpu-001", "gpu-002")}, checks=tuple(CHECKS))

@@ -22,6 +22,7 @@ from graph.model.shown import likely_hosts, shorten
 from graph.state import Hypothesis
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 LABELS = {"GPU.BUS.Fallen_Off": "Off the bus", "INTERCONNECT.IB.Link_Down": "A link is down", "USER.CODE.Desync": "Ranks disagree"}
 OFF_BUS = "GPU.BUS.Fallen_Off"
 HOSTS = ("gpu-017", "gpu-018")

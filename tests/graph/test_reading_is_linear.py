@@ -15,6 +15,9 @@ from graph.conversation.read import read
 from graph.conversation.spelling import LONGEST
 from tests.graph.test_conversation import NAMES, NOW
 
+pytestmark = pytest.mark.slow
+
+
 PIECES = (
     "stop ", "why not ecc ", "gpu-001, ", "gpu-[001-", "003 and 004 ", '"', "`", "<@U0OLGA77> ", "don't ", "?! ", "\n", "if, ", "job 4711 ", "停止，",
     "übernehme ", "pleeease ", "drian ", "Xid 79 ", "10:30 ", "(", "x-y.z/", "a", "- - ", "it said: ", "run nccl on 001 ", "error 12 of 30m ",

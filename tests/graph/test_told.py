@@ -11,6 +11,9 @@ from graph.state import Item
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 
+pytestmark = pytest.mark.slow
+
+
 USERS = {"check": "env", "key": "env.NCCL_SOCKET_IFNAME", "value": "docker0", "line": "NCCL_SOCKET_IFNAME=docker0"}
 LOG = {
     "check": "joblog",

@@ -14,6 +14,9 @@ from kb.logs.templates.filters import FILTERS, FilterRule, regular
 from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex, with_hex
 from kb.scan import zeroed
 
+pytestmark = pytest.mark.slow
+
+
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 METRIC = (
     "[2026-05-20 03:09:{:02}] iteration {:8d}/ 500000 | consumed samples: "

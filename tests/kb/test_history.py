@@ -13,6 +13,9 @@ from kb.history.words import index, telling, tokens
 from kb.taxonomy.labels import CATEGORIES
 from kb.taxonomy.reader import load_taxonomy
 
+pytestmark = pytest.mark.slow
+
+
 TAXONOMY = load_taxonomy()
 SEEDS = load_seeds(labels=TAXONOMY.leaves)
 

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from kb.redact import BLOCK, redact, visible
 from kb.secrets.within import MAYBE_ASSIGNED, SAYS, SIGN_FOLLOWS
 
+pytestmark = pytest.mark.slow
+
+
 HEX40 = "0123456789abcdef0123456789abcdef01234567"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = (

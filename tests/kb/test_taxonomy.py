@@ -15,6 +15,9 @@ from kb.taxonomy.labels import CATEGORIES, Clue, Leaf, Taxonomy
 from kb.taxonomy.reader import BUILT_IN, BadTaxonomy, load_taxonomy
 from tests.support.fakes_kb import DGX, Seen, causes, likely, seen
 
+pytestmark = pytest.mark.slow
+
+
 TAXONOMY = load_taxonomy()
 LEAVES = list(TAXONOMY.leaves.values())
 DECIDABLE = list(TAXONOMY.decidable.leaves.values())

@@ -15,6 +15,8 @@ from tests.tools.test_site_rules import LOST
 from tools.apart import LONG, Apart, TookTooLong, beside
 from tools.evidence import DirectoryEvidence
 
+pytestmark = pytest.mark.slow
+
 
 async def test_it_answers_from_another_process() -> None:
     assert await Apart().run(os.getpid) != os.getpid()

@@ -10,7 +10,7 @@ from tests.conftest import CAPTURES
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
 
-pytestmark = pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}")
+pytestmark = [pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}"), pytest.mark.slow]
 
 
 def files(folder: str, pattern: str) -> list[Path]:

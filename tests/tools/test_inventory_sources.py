@@ -22,6 +22,9 @@ from tools.inventory.sources.open import open_inventory
 from tools.inventory.sources.rows import BadSource
 from tools.transport import Ran, Transport, Unreachable
 
+pytestmark = pytest.mark.slow
+
+
 PLAIN = """\
 NodeName=gpu-001 Arch=x86_64 CoresPerSocket=56 Gres=gpu:h100:8(S:0-1) NodeAddr=10.0.0.1 NodeHostName=gpu-001 OS=Linux 5.15.0 #1 SMP State=IDLE Partitions=train,all MCS_label=N/A
 NodeName=gpu-002 Arch=x86_64 Gres=gpu:h100:8 NodeAddr=gpu-002 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79, Owner=ops [root@2026-05-20T03:00:00]

@@ -28,6 +28,7 @@ from tools.ledger.record import Terms
 from tools.ledger.seal import Seal
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 
 FAR = "4102444800000"
 SECRET = "xoxb-123456789012-abcdefGHIJKL"

@@ -22,6 +22,9 @@ from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import load_skus
 
+pytestmark = pytest.mark.slow
+
+
 MOST_ROUNDS = 10
 
 

@@ -13,9 +13,10 @@ ONE, TWO = digest(1), digest(2)
 FULL = "echo ' 100%  3%'"
 FILLER = "filler"
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0, reason="a disk that can be filled is a tmpfs or an ext4 in a file, mounted by root: run as root"
-)
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a disk that can be filled is a tmpfs or an ext4 in a file, mounted by root: run as root"),
+    pytest.mark.slow,
+]
 
 
 def mounted(kind: str, at: Path) -> None:

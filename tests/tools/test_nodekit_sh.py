@@ -18,6 +18,9 @@ from tools.nodekit.generate import kit_files
 from tools.remedies import REMEDIES
 from tools.remedies.row import KINDS
 
+pytestmark = pytest.mark.slow
+
+
 BDF = "0000:9b:00.0"
 ONE, TWO = digest(1), digest(2)
 QUERY = f"nvidia-smi --query-compute-apps=pid --format=csv,noheader -i {BDF}"

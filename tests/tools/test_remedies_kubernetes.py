@@ -20,7 +20,7 @@ from tools.remedies import REMEDIES, WAYS
 from tools.remedies.readings import KUBE_OURS
 from tools.remedies.row import Remedy
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason=MISSING)
+pytestmark = [pytest.mark.skipif(KUBECTL is None, reason=MISSING), pytest.mark.slow]
 
 NODE, APPROVAL = "ip-10-0-0-17.cloud.example", "apr-0123456789ab"
 FLEET = parse_inventory(

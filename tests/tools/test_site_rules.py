@@ -13,6 +13,9 @@ from tools.checks.site.ruled import MOST_EVENTS, with_rules
 from tools.checks.site.rules import MOST_RULES, BadRules, LogRule, load_rules
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 LOST = """
 rules:
   - id: fabric_lease_lost

@@ -18,7 +18,7 @@ from tools.ssh.client import WHOLE_PATH, Limits, Ssh, remote_command
 from tools.ssh.later import LateSsh
 from tools.transport import Barrier, Unreachable
 
-pytestmark = needs_sshd
+pytestmark = [needs_sshd, pytest.mark.slow]
 BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 
 

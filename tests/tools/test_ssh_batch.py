@@ -24,6 +24,9 @@ from tools.ssh.looks import SshLooks
 from tools.ssh.session import SessionEnd
 from tools.transport import Ran, Unreachable
 
+pytestmark = pytest.mark.slow
+
+
 BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 NUMBER = "0123456789abcdef" * 2

@@ -35,6 +35,7 @@ from tools.ledger.states import State
 from tools.remedies.row import BadArgument
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 WITH_LINKS = replace(TAXONOMY, leaves={**TAXONOMY.leaves, SLOW_LINK: EVERYDAY.leaf(SLOW_LINK)})
 

@@ -27,6 +27,8 @@ from tools.ledger.record import (
 )
 from tools.ledger.states import State
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def store() -> AsyncIterator[Redis]:

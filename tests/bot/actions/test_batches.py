@@ -21,6 +21,9 @@ from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State, Transition
 
+pytestmark = pytest.mark.slow
+
+
 CALLED = "<!subteam^S0GPUAPPR>"
 
 

@@ -14,6 +14,9 @@ from graph.rows import IncidentRows
 from graph.state import Ladder
 from tests.support.fakes_actions import Office, Site, hung, well
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 
 

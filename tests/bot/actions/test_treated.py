@@ -11,6 +11,9 @@ from tests.support.fakes_actions import HUNG, Office, Site, hung, well
 from tests.support.fakes_graph import fact
 from tools.fact import Fact
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 
 

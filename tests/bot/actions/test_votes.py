@@ -23,6 +23,9 @@ from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record
 from tools.ledger.states import State, Transition
 
+pytestmark = pytest.mark.slow
+
+
 STALE = str(Stale())
 
 

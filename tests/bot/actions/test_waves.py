@@ -23,6 +23,9 @@ from tests.support.inventories import inventory
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import Record
 
+pytestmark = pytest.mark.slow
+
+
 SIXTY = [f"n{number}" for number in range(1, 61)]
 ROWS = {
     "groups": {"g": {"hosts": "n[1-60]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}},

@@ -41,6 +41,9 @@ from tests.support.fakes_bot import ACME, OPS
 from tests.support.inventories import inventory
 from tools.inventory.hosts import ChannelRow
 
+pytestmark = pytest.mark.slow
+
+
 HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 129))
 TOKEN, KEY = "a-token-of-some-length", "whsec_" + "QUJD" * 12
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -22,6 +22,9 @@ from bot.store.heard import HeardOnce
 from graph.state import ALERTS_OVER
 from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
 
+pytestmark = pytest.mark.slow
+
+
 BOT, LINK = "B0ALERT", "http://am.example.com/#/alerts?receiver=slack"
 DELIVERIES = 4  # Slack delivers again what is not acknowledged in time, three times
 

@@ -33,6 +33,9 @@ from tests.bot.alerts.test_alerts import BEARER, TOKEN, alert, message
 from tests.support.clock import SetClock
 from tests.support.inventories import inventory
 
+pytestmark = pytest.mark.slow
+
+
 OPS, FABRIC, STORE, ACME, NOWHERE = "C0OPS", "C0FABRIC", "C0STORE", "C0ACME", "C0NOWHERE"
 SITE = inventory(
     groups={"train": {"hosts": "gpu-[001-120]"}, "store": {"hosts": "nas-[1-4]"}, "acme": {"hosts": "gpu-[121-128]", "tenant": "acme"}},

@@ -32,6 +32,9 @@ from tools.fact import Fact
 from tools.ledger.record import Record, Terms, Vote
 from tools.ledger.states import State
 
+pytestmark = pytest.mark.slow
+
+
 GROUP = "S0GPUAPPR"
 HOSTILE = st.one_of(
     st.text(max_size=300),

@@ -27,6 +27,9 @@ from tools.ledger.brakes import Brakes
 from tools.ledger.record import Counted, Record, Terms, Vote
 from tools.ledger.states import State
 
+pytestmark = pytest.mark.slow
+
+
 IDLE = ConditionSeen("no process uses this GPU", True, "")
 
 

@@ -12,6 +12,9 @@ from bot.cards import blocks, text
 from deploy.sandbox.slack.workspace.blockkit import problems
 from kb.redact import visible
 
+pytestmark = pytest.mark.slow
+
+
 HOSTILE = st.one_of(
     st.text(max_size=400),
     st.text(alphabet="<>&!@#|`*_~:\n\u202e\u200b\u2066abc", max_size=200),

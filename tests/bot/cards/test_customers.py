@@ -24,6 +24,9 @@ from tests.support.clock import T0
 from tools.fact import Fact
 from tools.inventory.ranges import expand
 
+pytestmark = pytest.mark.slow
+
+
 WORDS = load_customer_words(load_taxonomy())
 LANGUAGES = WORDS.languages
 OWN = ("gpu-003", "gpu-004")

@@ -16,6 +16,9 @@ from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 
+pytestmark = pytest.mark.slow
+
+
 WORDS = load_customer_words(load_taxonomy())
 IFNAME, FALLEN = "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong", "GPU.BUS.Fallen_Off_Bus"
 HEBREW, ARABIC = "שרת-אימון-01", "خادم-٣"

@@ -16,6 +16,9 @@ from bot import cards
 from bot.cards.buttons import BadForm
 from bot.refusal import Refusal
 
+pytestmark = pytest.mark.slow
+
+
 Read = Callable[[Mapping[str, Any]], object]
 DEEP = 20_000
 NESTED = ("[" * DEEP, '{"a":' * DEEP, "[" * DEEP + "]" * DEEP, '{"incident":' + "[" * DEEP + "]" * DEEP + "}")

@@ -23,6 +23,9 @@ from graph.rows import IncidentRows
 from graph.state import Incident, Item, ItemKind, Stats
 from tools.fact import Fact, Status
 
+pytestmark = pytest.mark.slow
+
+
 CASES = Path(__file__).parents[2] / "bench" / "cases"
 
 

@@ -11,6 +11,7 @@ from tests.support.clock import SetClock
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 SECONDS = 6.0
 
 

@@ -28,6 +28,7 @@ from tests.support.fakes_graph import TAXONOMY as COMMON
 from tools.fact import Fact
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 SOON = timedelta(seconds=60)
 FIX = "reset_clocks"

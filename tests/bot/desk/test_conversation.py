@@ -9,6 +9,9 @@ import yaml
 
 from tests.support.terminal import rackmedic
 
+pytestmark = pytest.mark.slow
+
+
 CASE: dict[str, Any] = {
     "profile": "dgx-h100-8",
     "nodes": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"],

@@ -26,6 +26,7 @@ from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ from tests.support.fakes_desk import BoardOfList, TinyTurns, item
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 
 
 def customer(tenant: str, ts: str) -> Origin:

@@ -19,6 +19,7 @@ from tests.support.inventories import inventory
 from tools.inventory.hosts import Inventory
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA")
 THEIRS = Origin(kind="slack", team="T1", channel="", thread_ts="2.0", user="U0CARLA", tenant="acme", customer=CAME)
 A_BIT = timedelta(seconds=1)

@@ -23,6 +23,9 @@ from tests.support.clock import T0
 from tools.bandwidth import LARGEST as LARGEST_MESSAGE
 from tools.bandwidth import BandwidthCurve, Bandwidths
 
+pytestmark = pytest.mark.slow
+
+
 GIB, BAND = 1 << 30, 460.0
 TAXONOMY = load_taxonomy()
 TITLES = TAXONOMY.titles

@@ -19,6 +19,9 @@ from tests.support.clock import T0
 from tests.support.inventories import inventory
 from tests.support.written import text_of
 
+pytestmark = pytest.mark.slow
+
+
 SITE = inventory(
     groups={"acme": {"hosts": "gpu-017", "tenant": "acme"}, "canary": {"hosts": "gpu-018", "tenant": "canary"}},
     hosts={"gpu-017": {"alias": "train-01"}},

@@ -34,6 +34,8 @@ from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 from tools.inventory.sku import load_skus
 
+pytestmark = pytest.mark.slow
+
 
 async def page_of(kept: Kept) -> Page:
     return await kept.sources.for_operators(kept.id)

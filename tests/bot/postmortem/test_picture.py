@@ -15,6 +15,9 @@ from graph.report import ShownPicture
 from tests.bot.postmortem.samples import EXTREMES, SECRET, Kept, many_hosts, one_host
 from tests.support.terminal import rackmedic
 
+pytestmark = pytest.mark.slow
+
+
 MADE = tuple(EXTREMES.values())
 
 

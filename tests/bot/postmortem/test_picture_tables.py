@@ -17,6 +17,8 @@ from tests.support.clock import T0
 from tools.fact import Fact
 from tools.heat import Heat
 
+pytestmark = pytest.mark.slow
+
 
 def heat_of(hosts: Sequence[str], gpus: int) -> Drawing:
     heat = Heat("gpu.temp.core", hosts)

@@ -28,6 +28,9 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 
+pytestmark = pytest.mark.slow
+
+
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 FELL = Hypothesis(
     label="GPU.BUS.Fell_Off",

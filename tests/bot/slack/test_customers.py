@@ -37,6 +37,9 @@ from tests.support.fakes_desk import BoardOfList
 from tests.support.inventories import inventory
 from tools.inventory.hosts import ChannelRow
 
+pytestmark = pytest.mark.slow
+
+
 german = partial(phrase, language="de")
 
 SITE = inventory(

@@ -37,6 +37,9 @@ from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State, Transition
 
+pytestmark = pytest.mark.slow
+
+
 INCIDENTS, EACH, CHANNELS = 100, 3, 1
 MINUTE = 60.0
 

@@ -29,6 +29,9 @@ from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slac
 from tools.inventory.hosts import ChannelRow
 from tools.inventory.nearest import UnknownName
 
+pytestmark = pytest.mark.slow
+
+
 HELP = home.phrases([]).text
 
 

@@ -21,6 +21,9 @@ from tests.bot.postmortem.samples import one_host
 from tests.bot.postmortem.test_customers import SITE, WORDS
 from tests.support.fakes_bot import OPS, TEAM
 
+pytestmark = pytest.mark.slow
+
+
 ANTON = "U0ANTON"
 
 

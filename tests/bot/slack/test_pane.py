@@ -27,6 +27,9 @@ from graph.state import Incident, Origin
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
+pytestmark = pytest.mark.slow
+
+
 TELLS = [prompt.says for prompt in PROMPTS]
 HOSTILE = Report(item="x", outcome="diagnosed", headline="GPU 5 fell off <!channel> *bold* `code` [link](http://x.example) <@U0ANTON>")
 MANY = 14  # open incidents

@@ -5,6 +5,9 @@ import pytest
 from tests.support.clock import PATIENCE
 from tests.support.fakes_bot import OPS, slack_side
 
+pytestmark = pytest.mark.slow
+
+
 MOST = 100
 
 

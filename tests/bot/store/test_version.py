@@ -21,6 +21,7 @@ from tests.support.redis_server import RealServer
 from tests.support.terminal import rackmedic
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+pytestmark = pytest.mark.slow
 needs_server = pytest.mark.skipif(shutil.which("redis-server") is None, reason="NO redis-server ON PATH: the private Redis is NOT tested")
 OURS = str(STORE_VERSION).encode()
 

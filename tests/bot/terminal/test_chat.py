@@ -8,6 +8,9 @@ import pytest
 from bot.policy.channels import NOT_OURS
 from tests.support.terminal import rackmedic
 
+pytestmark = pytest.mark.slow
+
+
 CASE = """
 profile: dgx-h100-8
 nodes: [gpu-001, gpu-002]

@@ -13,6 +13,9 @@ from bot.terminal.piped import LONGEST_LINE, _split
 from bot.terminal.requests import read_logs
 from tests.support.terminal import ROOT, environment, rackmedic
 
+pytestmark = pytest.mark.slow
+
+
 CASE = "profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {text: job 4711 on gpu-001 and gpu-002 died with an NCCL error}\n"
 STRANGE = (
     b"\xff\xfe\xfa what\n/attach a\x00b\n/attach\n/attach /\n/attach /dev/zero\n/wait 99999999999999d\n/wait -1\n/wait NaNh\n"

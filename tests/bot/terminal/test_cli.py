@@ -18,6 +18,9 @@ import typer
 from bot.terminal.edge import run
 from tests.support.terminal import ROOT, commands, environment, rackmedic, rackmedic_process
 
+pytestmark = pytest.mark.slow
+
+
 CASE = """
 id: t1
 profile: dgx-h100-8

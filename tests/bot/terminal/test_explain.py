@@ -12,6 +12,9 @@ from bot.terminal.explain import ExplainRequest, explain_incident
 from graph.reasoning.contracts import CONTRACTS
 from graph.reasoning.nodes import ReasonEdge, ReasonGraph, ReasonNode
 
+pytestmark = pytest.mark.slow
+
+
 CASE = Path(__file__).parents[2] / "bench" / "cases" / "easy-3.yaml"
 
 

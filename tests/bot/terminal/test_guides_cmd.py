@@ -8,6 +8,9 @@ import yaml
 
 from tests.support.terminal import rackmedic
 
+pytestmark = pytest.mark.slow
+
+
 OWN = """
 guides:
   - id: our_riser

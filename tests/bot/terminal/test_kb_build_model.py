@@ -16,6 +16,9 @@ from deploy.sandbox.model.server import SandboxModel, serve
 from kb.history.incidents import PastIncident, load_seeds
 from tests.bot.terminal.test_kb_build import BUS, DISK, OPEN, VAGUE, files
 
+pytestmark = pytest.mark.slow
+
+
 EXPORT = [BUS, DISK, VAGUE, OPEN]
 
 

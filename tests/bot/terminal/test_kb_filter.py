@@ -11,6 +11,9 @@ from tests.support.terminal import rackmedic
 from tests.tools.test_site_rules import LOST, rules
 from tools.checks.site.filters import load_filters
 
+pytestmark = pytest.mark.slow
+
+
 REGULAR = [f"acme_trainer n{at % 9} shard {at} prefetch depth {at % 4} ok" for at in range(600)]
 WANTED = [f"acme_trainer lease {at} held by n{at % 9}" for at in range(600)]
 ONCE = "acme_trainer joined the ring as member 4"

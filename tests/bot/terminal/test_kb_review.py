@@ -21,6 +21,9 @@ from kb.taxonomy.reader import load_taxonomy
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 
+pytestmark = pytest.mark.slow
+
+
 SITE = load(environ={})
 LABELS = load_taxonomy().leaves
 BUS = {

@@ -5,7 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.terminal import ROOT
+
+pytestmark = pytest.mark.slow
+
 
 SLIPS = (
     (("diagnose",), "for example"),

@@ -18,6 +18,8 @@ from tests.bot.trackers.test_office import Office, office
 from tests.support.fakes_bot import OPS
 from tools.inventory.hosts import ChannelRow
 
+pytestmark = pytest.mark.slow
+
 
 async def there(at: Post) -> str:
     """A ticket that was sent and asked for once; its id there."""

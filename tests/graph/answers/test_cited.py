@@ -16,6 +16,9 @@ from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
 from tools.inventory.ranges import expand
 
+pytestmark = pytest.mark.slow
+
+
 LEAVES: Final = load_taxonomy().titles
 TITLES: Final = sorted({LEAVES[label] for label in load_taxonomy().leaves}, key=len, reverse=True)
 TITLE: Final = re.compile("|".join(map(re.escape, TITLES)))

@@ -3,12 +3,17 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from bot.cards.incidents import diagnosis
 from bot.cards.text import thread_link
 from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
 from graph.state import Origin
 from tests.support.clock import T0
 from tests.support.talk import Talk
+
+pytestmark = pytest.mark.slow
+
 
 DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable_ECC"
 ASK = "has this happened before?"

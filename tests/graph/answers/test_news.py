@@ -1,8 +1,12 @@
 """News about what was diagnosed: only what they point to is looked at, and only what they change is told."""
 
+import pytest
+
 from graph.conversation.intents import Intent
 from graph.conversation.said import Said
 from tests.support.talk import Talk, case_of
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_change_that_somebody_made_has_the_versions_read_and_nothing_else() -> None:

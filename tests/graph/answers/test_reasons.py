@@ -1,8 +1,13 @@
 """Why a cause is believed and another is not: the verdict first, the lines behind it with source and age."""
 
+import pytest
+
 from graph.conversation.intents import Intent
 from graph.conversation.said import Said
 from tests.support.talk import Talk
+
+pytestmark = pytest.mark.slow
+
 
 FOUND = "GPU.BUS.Fallen_Off_Bus"
 AS_FILE = Said(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", form="file")

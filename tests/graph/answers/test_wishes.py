@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import pytest
+
 from graph.conversation.intents import Intent
 from graph.conversation.said import OTHERS
 from graph.incident.answers.safety import FAILS_AGAIN, NOT_SAFE, SAFE, UNSURE
@@ -14,6 +16,9 @@ from tests.support.talk import FAULT, Talk
 from tools.fact import Status, blind
 from tools.fleet.answers import Answer, Ask, Seen, Wave
 from tools.fleet.fleet import Fleet
+
+pytestmark = pytest.mark.slow
+
 
 CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}
 """Clocks locked low: what nvidia-smi shows and nothing logged."""
