@@ -22,9 +22,9 @@ def _server(log: Path, *, embeds: bool = False) -> Iterator[RealModel]:
         server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealModel]:
-    """One server for the whole run; it remembers nothing from one question to the next."""
+    """One server for a module: an idle one takes a fifth of a core. It remembers nothing from one question to the next."""
     yield from _server(tmp_path_factory.mktemp("model") / "llama.log")
 
 

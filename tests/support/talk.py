@@ -68,11 +68,14 @@ class Talk:
     async def of(cls, case: SimulatedCase) -> "Talk":
         """A thread in which the case was reported and looked at. Each worker diagnoses a case once; a test gets a copy of its own."""
         key = repr(case)
-        if key not in _DIAGNOSED:
+        talk = _DIAGNOSED.pop(key, None)
+        if talk is None:
             talk = cls.over(staged(case, controller="slurm-controller"))
             await talk.reports(talk.stage.text)
-            _DIAGNOSED[key] = talk
-        return _DIAGNOSED[key].copied()
+        _DIAGNOSED[key] = talk  # the latest used is last
+        if len(_DIAGNOSED) > MAX_DIAGNOSED:
+            del _DIAGNOSED[next(iter(_DIAGNOSED))]
+        return talk.copied()
 
     @classmethod
     def over(cls, stage: Stage, origin: Origin = HERE) -> "Talk":
@@ -148,5 +151,6 @@ class Talk:
         return await run_turn(self.graph, self.ports, item, self.origin)
 
 
+MAX_DIAGNOSED = 6  # threads kept; each takes some 10 MB
 _DIAGNOSED: dict[str, Talk] = {}
 """Per case: the thread after its first turn. No test gets it, only copies."""
