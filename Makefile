@@ -23,7 +23,7 @@ export MALLOC_TRIM_THRESHOLD_ := 1000000
 SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # Folders with tests of tier 1. The others are not named in `make test`, so that no worker imports them.
-TIER_1 := tests/bot tests/graph tests/golden tests/kb tests/project tests/properties tests/sandbox tests/soak tests/stories tests/tools
+TIER_1 := tests/bot tests/conversations tests/graph tests/golden tests/kb tests/project tests/properties tests/sandbox tests/soak tests/stories tests/tools
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab lab-down test test-all quick soak explore coverage bench-gates bench-b8 check fix audit sbom shots setup-system setup-rack clean

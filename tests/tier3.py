@@ -42,8 +42,8 @@ def exploring(*paths: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 SLICES: tuple[Slice, ...] = (
     Slice("soak", ("-m", "tests.soak", "--short"), ("-m", "tests.soak")),
-    Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties", "tests/kb", "tests/graph", "tests/tools", "tests/bot"),)),
-    Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories"),)),
+    Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties"),)),
+    Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories", "tests/bot/slack"),)),
     Slice("explore-kb", *exploring("tests/kb")),
     Slice("explore-graph", *exploring("tests/graph")),
     Slice("explore-tools", *exploring("tests/tools")),
@@ -52,6 +52,7 @@ SLICES: tuple[Slice, ...] = (
     Slice("rollout", *2 * (pytest_run("-m", "tier3", "tests/real"),)),
     Slice("bench-gates", ("-m", "bot.cli", "bench", "gates", "--n", "12"), ("-m", "bot.cli", "bench", "gates")),
     Slice("coverage", *2 * (pytest_run("-m", "tier3", "tests/project"),)),
+    Slice("bench-report", *2 * (pytest_run("-m", "tier3", "tests/bench_itself"),)),
     Slice("recordings", *2 * (("-m", "tests.bench.regressions", "--recorded"),)),
 )
 GROUPS: Mapping[str, tuple[str, ...]] = {"explore": tuple(one.name for one in SLICES if one.name.startswith("explore-"))}

@@ -221,6 +221,7 @@ def test_arms_are_named_as_people_type_them() -> None:
     assert "B6" in names("all")
 
 
+@pytest.mark.tier3  # the report measures all published incidents, which takes a minute
 def test_the_command_line_runs_reports_and_lints(tmp_path: Path) -> None:
     cli = CliRunner(
         env={name: None for name in os.environ if name.startswith(PREFIX)}

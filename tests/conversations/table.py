@@ -80,10 +80,10 @@ def _played(group: Mapping[str, Any], row: Mapping[str, Any], became: Mapping[st
     )
 
 
-async def play_all() -> list[Played]:
-    """Every conversation, one after the other."""
+async def play_all(conversations: Sequence[Mapping[str, Any]]) -> list[Played]:
+    """Play conversations one after the other."""
     with TemporaryDirectory() as folder:
-        return [played for group in groups() for played in await play(group, Path(folder))]
+        return [played for group in conversations for played in await play(group, Path(folder))]
 
 
 def table(rows: Sequence[Played], with_model: Mapping[str, Mapping[str, Any]]) -> str:
@@ -106,7 +106,7 @@ def table(rows: Sequence[Played], with_model: Mapping[str, Mapping[str, Any]]) -
         "",
         "| reply | right would be | without a model | checks | with a model |",
         "|---|---|---|---|---|",
-        *(_line(row, with_model.get(row.text)) for row in rows),
+        *(line(row, with_model.get(row.text)) for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -117,7 +117,7 @@ def _shares(what: str, rows: Iterable[tuple[str, bool]]) -> list[str]:
     return [f"By {what}: " + ", ".join(f"{name} {right[name]} of {all_of[name]}" for name in all_of) + "."]
 
 
-def _line(row: Played, model: Mapping[str, Any] | None) -> str:
+def line(row: Played, model: Mapping[str, Any] | None) -> str:
     text = row.text.replace("|", "\\|").replace("<", "&lt;")
     mark = "" if row.right else " ✗"
     other = model["became"] if model else ""
@@ -132,4 +132,4 @@ def with_model() -> Mapping[str, Mapping[str, Any]]:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(table(asyncio.run(play_all()), with_model()))
+    TABLE.write_text(table(asyncio.run(play_all(groups())), with_model()))

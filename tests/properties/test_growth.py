@@ -11,8 +11,6 @@ import pytest
 
 from tests.properties.strangers import LEFT_OUT, OWN, TEXTS, WITHIN, Reader, readers
 
-pytestmark = pytest.mark.tier2
-
 SIZES, TIMES = (1_000, 2_000), 4
 """Four times the first is still below the cap of what people say: who cuts at 4,000 takes as long for 8,000, however slow it is below."""
 MOST = 11.0
@@ -42,6 +40,7 @@ def growth(read: Reader, small: str, large: str) -> float:
     return ratio
 
 
+@pytest.mark.tier3  # measured by the clock
 @pytest.mark.parametrize("read", [pytest.param(read, id=where) for where, read in EVERY])
 def test_four_times_the_text_costs_four_times_the_work(read: Reader) -> None:
     texts = [(name, make, size) for name, make in TEXTS.items() for size in SIZES]

@@ -77,6 +77,7 @@ async def dmesg(rack: Rack) -> Answer:
     return wave.answers[0]
 
 
+@pytest.mark.tier3
 async def test_a_machine_is_rolled_out_to_once_and_left_as_it_was(rack: Rack, administrator: Administrator) -> None:
     assert (await dmesg(rack)).could_not
     assert administrator.plays()["changed"] > 0

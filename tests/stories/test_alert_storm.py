@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pytest
 import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
@@ -114,6 +115,7 @@ async def storm(folder: Path) -> AsyncIterator[tuple[Sandbox, Sender]]:
             yield world, Sender(f"http://127.0.0.1:{port}/alerts/alertmanager", session)
 
 
+@pytest.mark.tier3
 async def test_five_hundred_alerts_are_five_threads_that_end_with_them(tmp_path: Path) -> None:
     shuffled = random.Random(500)
     async with storm(tmp_path) as (world, sender):

@@ -82,6 +82,7 @@ def message(cause: str, n: int, *, over: bool = False) -> dict[str, Any]:
     }
 
 
+@pytest.mark.tier3
 async def test_five_hundred_messages_are_a_first_card_a_cause_and_each_ends(tmp_path: Path) -> None:
     causes = [f"sw-{n}" for n in range(5)]
     async with sandbox(tmp_path, nodes=6) as made, bot(heard_by(made), dict(os.environ), tmp_path / "bot.log"):

@@ -182,7 +182,7 @@ async def nowhere(_: str) -> None:
     return None
 
 
-@pytest.mark.tier2  # ten CPU seconds at its full size
+@pytest.mark.tier3  # ten CPU seconds at its full size
 def test_three_hundred_cards_within_slacks_limits() -> None:
     async def story() -> None:
         storm = Storm()
