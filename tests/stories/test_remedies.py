@@ -1,4 +1,4 @@
-"""Two kinds of remedy as a whole, through real SSH: mention, approve in Slack, the node kit's own scripts, proof."""
+"""Three kinds of remedy as a whole, through real SSH: mention, approve in Slack, the node kit's own scripts, proof."""
 
 import os
 from pathlib import Path
@@ -11,9 +11,10 @@ from deploy.sandbox.demo import Sandbox, bot, sandbox
 PEOPLE = ("U0PRIYA", "U0ANTON")
 STORIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "S18": ("gpu-001", {"gpu": 2}, ["kill_gpu_process"]),
+    "G01": ("gpu-002", {"gpu": 1}, ["drain_node", "gpu_reset", "resume_node"]),
     "G07": ("gpu-003", {"gpu": 4, "outcome": "cures"}, ["drain_node", "reboot", "resume_node"]),
 }
-"""Fault → where, how, and the remedies it takes: a process with arguments of its own, and a drained host that goes away.
+"""Fault → where, how, and the remedies it takes: a process with arguments of its own, a GPU on a drained node, and a drained host that goes away.
 Every other remedy is played by test_remedies_close, without SSH."""
 
 

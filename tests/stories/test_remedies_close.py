@@ -15,7 +15,6 @@ SICK = "gpu-018"
 
 AROUND = ("drain_node", "resume_node")
 TAKES: dict[str, list[str]] = {
-    "G01": ["gpu_reset"],
     "G17": ["reset_clocks"],
     "G18": ["power_limit_default"],
     "G19": ["mig_off", "gpu_reset"],
@@ -32,7 +31,7 @@ TAKES: dict[str, list[str]] = {
 }
 """Fault → what mends it. What takes a driver, a container engine or a whole GPU is done on a drained node, which returns afterwards."""
 
-DRAINED = {"G01", "G19", "S01", "S03", "S04", "S07"}
+DRAINED = {"G19", "S01", "S03", "S04", "S07"}
 
 
 def case(fault: str) -> dict[str, Any]:
