@@ -42,7 +42,7 @@ def exploring(*paths: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 SLICES: tuple[Slice, ...] = (
     Slice("soak", ("-m", "tests.soak", "--short"), ("-m", "tests.soak")),
-    Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties"),)),
+    Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties", "tests/graph"),)),
     Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories", "tests/bot/slack"),)),
     Slice("explore-kb", *exploring("tests/kb")),
     Slice("explore-graph", *exploring("tests/graph")),

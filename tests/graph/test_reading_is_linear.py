@@ -62,6 +62,7 @@ def test_beyond_the_part_that_is_read_a_text_costs_nothing_more(piece: str) -> N
     assert endless <= 1.2 * whole + 1000
 
 
+@pytest.mark.tier3  # measured by the clock
 @pytest.mark.parametrize("piece", PIECES)
 def test_patterns_do_not_look_for_ever_either(piece: str) -> None:
     """Work inside a pattern is no call: it is weighed against itself, the quickest of three."""

@@ -69,6 +69,7 @@ def test_a_family_that_no_line_names_and_a_file_that_is_there_are_refused(log: P
     assert rackmedic("kb", "filter", str(log.parent / "quiet.log"), "--family", "acme_trainer").returncode == 1
 
 
+@pytest.mark.tier2  # replays past incidents and cases
 def test_files_that_make_nothing_worse_are_kept(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
@@ -89,6 +90,7 @@ incidents:
 """
 
 
+@pytest.mark.tier2  # replays past incidents and cases
 def test_files_that_make_answers_worse_are_refused_with_what_would_be_lost(tmp_path: Path) -> None:
     seeds = [one for one in load_seeds() if one.label.endswith("Fallen_Off_Bus")]
     rows = "\n".join(
