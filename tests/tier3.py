@@ -50,7 +50,7 @@ SLICES: tuple[Slice, ...] = (
     Slice("explore-bot", *exploring("tests/bot")),
     Slice("explore-machines", *exploring("tests/properties")),
     Slice("rollout", *2 * (pytest_run("-m", "tier3", "tests/real"),)),
-    Slice("bench-gates", ("-m", "bot.cli", "bench", "gates", "--n", "12"), ("-m", "bot.cli", "bench", "gates")),
+    Slice("bench-gates", *2 * (("-m", "bot.cli", "bench", "gates"),)),
     Slice("coverage", *2 * (pytest_run("-m", "tier3", "tests/project"),)),
     Slice("bench-report", *2 * (pytest_run("-m", "tier3", "tests/bench_itself"),)),
     Slice("recordings", *2 * (("-m", "tests.bench.regressions", "--recorded"),)),
