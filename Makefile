@@ -22,9 +22,6 @@ export MALLOC_TRIM_THRESHOLD_ := 1000000
 # (--dist loadgroup does nothing under pytest 9.2: pytest-xdist 3.8 writes its groups where test ids no longer lie.)
 SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-# Stories wait for processes, hosts and boots, so test-all has one worker more than there are cores.
-SPREAD_STORIES := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-
 # Folders with tests of tier 1. The others are not named in `make test`, so that no worker imports them.
 TIER_1 := tests/bot tests/conversations tests/graph tests/golden tests/kb tests/project tests/properties tests/sandbox tests/soak tests/stories tests/tools
 
@@ -56,7 +53,7 @@ test: $(STAMP) ## tier 1, before each commit: all of kb, tools, graph and bot, a
 	$(BIN)/pytest $(SPREAD) -m "not tier2 and not tier3" $(TIER_1) $(PYTEST_ARGS)
 
 test-all: $(STAMP) ## tiers 1 and 2, before each merge: every story, mutant and real daemon; missing system parts skip with a reason
-	$(BIN)/pytest $(SPREAD_STORIES) -m "not tier3" $(PYTEST_ARGS)
+	$(BIN)/pytest $(SPREAD) -m "not tier3" $(PYTEST_ARGS)
 
 quick: $(STAMP) ## kb, tools, graph and bot without processes and slow modules, in a minute
 	$(BIN)/pytest $(SPREAD) -m "not processes and not slow and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)

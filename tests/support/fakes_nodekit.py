@@ -151,14 +151,21 @@ class Node:
         return self.act("settle", digest)
 
     def ended(self, digest: str) -> Said:
-        """What settle says once nobody holds the record's lock any more."""
-        lock = self.root / "state/actions" / digest / "lock"
-        subprocess.run([REAL_FLOCK or "flock", "-s", "-w", "30", str(lock), "true"], check=True)
+        """Wait until the action holds neither its record nor the host, then settle. Its process lets go of the record first."""
+        self._wait_for_lock(self.root / "state/actions" / digest / "lock")
+        self.idle()
         return self.settle(digest)
 
     def idle(self) -> None:
         """Wait until no action holds the host."""
-        subprocess.run([REAL_FLOCK or "flock", "-s", "-w", "30", str(self.root / "state/lock"), "true"], check=True)
+        self._wait_for_lock(self.root / "state/lock")
+
+    def _wait_for_lock(self, lock: Path) -> None:
+        """Wait until the lock is free. Raises TimeoutError after 30 seconds."""
+        try:
+            subprocess.run([REAL_FLOCK or "flock", "-s", "-w", "30", str(lock), "true"], check=True)
+        except subprocess.CalledProcessError as held:
+            raise TimeoutError(f"{lock} is still held") from held
 
     def holders(self) -> list[int]:
         """Processes that have a file of the state directory open."""
