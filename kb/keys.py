@@ -135,7 +135,11 @@ KEYS = _rows("""
     kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
     kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last
     kernel.segfault                  | str   | host    |      | library in which a process crashed; attrs: process pid count
-    kernel.mlx5                      | str   | hca     |      | cable_unplugged module_removed link_down link_up health_compromised access_reg cmd_timeout fw_fatal temperature; attrs: count
+    kernel.mlx5                      | str   | hca     |      | cable_unplugged module_removed link_down link_up health_compromised access_reg cmd_timeout fw_fatal temperature tx_timeout; attrs: count queue
+    kernel.net                       | str   | host    |      | tx_timeout bond_down bond_slave_down of a network interface; attrs: driver queue slave count
+    kernel.iommu_fault               | str   | bridge  |      | a device was denied memory by the IOMMU: which access; attrs: reason count
+    kernel.cpu_thermal               | str   | host    |      | a processor is slowed down by heat: Core or Package; attrs: cpu count
+    kernel.gpu_watchdog              | str   | host    |      | the driver's watchdog calls a GPU locked; attrs: count
     kernel.ib_link                   | str   | hca     |      | lost_carrier or gained_carrier of an IB device; attrs: count
     kernel.aer                       | str   | bridge  |      | PCIe AER severity: corrected nonfatal fatal; attrs: error count
     kernel.pcie_hotplug              | str   | bridge  |      | link_down or card_not_present; attrs: slot
@@ -257,6 +261,7 @@ KEYS = _rows("""
     step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
     check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.left_out                   | str   | host    |      | a command whose output was too long to be taken whole: read was only what matters of it
+    check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three)
     check.skipped                    | str   | host    |      | why a check was not run: busy not_known no_tool no_device; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
     docker.nvidia_runtime            | bool  | host    |      | an NVIDIA runtime is among them

@@ -271,7 +271,7 @@ _BY_SIGNATURE: Mapping[str, str] = {
     "cuda_error": "cuda_illegal_access cuda_launch_failure cuda_illegal_instruction cuda_no_kernel_image cuda_devices_busy cublas_failed "
                   "cudnn_not_initialized device_assert xid:13 xid:31 xid:43 xid:45",
     "loss_nan": "loss_nan grad_explodes",
-    "killed": "host_killed sigterm dataloader_killed dataloader_shm preempted oom_kill",
+    "killed": "host_killed sigterm crash_signal aborted time_limit cancelled step_unkillable node_failed dataloader_killed dataloader_shm preempted oom_kill",
     "hang": "xid:62 xid:109 xid:119 soft_lockup",
     "py_exception": "python_exception no_space read_only_fs file_not_found permission_denied import_undefined_symbol checkpoint_mismatch "
                     "checkpoint_corrupt service_unreachable storage_throttled",

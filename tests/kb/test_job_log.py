@@ -171,6 +171,12 @@ SIGNS = [
     ("preempted", "slurmstepd: error: *** JOB 4711 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 DUE TO PREEMPTION ***", {}),
     ("missing_gpu_runtime", 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].', {}),
     ("nvml_unknown_error", "Failed to initialize NVML: Unknown Error", {}),
+    ("crash_signal", "Fatal Python error: Segmentation fault", {"signal": 11}),
+    ("aborted", "terminate called after throwing an instance of 'c10::Error'", {}),
+    ("time_limit", "slurmstepd: error: *** JOB 4711 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 DUE TO TIME LIMIT ***", {}),
+    ("cancelled", "slurmstepd: error: *** JOB 4711 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 ***", {}),
+    ("node_failed", "srun: error: Node failure on gpu-003", {"node": "gpu-003"}),
+    ("step_unkillable", "update_node: node gpu-003 reason set to: Kill task failed", {}),
 ]
 
 

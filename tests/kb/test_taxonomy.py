@@ -84,6 +84,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
         {},
         *(dict.fromkeys(("cgroup", "own", "first", "fatal", "major"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
         *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 7)),
+        {"counts": True, "op": "AllReduce", "launched": 7, "others": 8, "rank": "6"},
         {"limit": True, "cgroup": "/slurmstepd.scope/job_812"},
         {"limit": False, "cgroup": "/slurmstepd.scope/job_812"},
         {"peer": "172.17.0.1<40001>", "ticks": 10**9},

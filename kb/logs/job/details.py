@@ -12,16 +12,39 @@ _RESERVED = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
 _GPU = re.compile(r"\bGPU (\d{1,2})\b")
 _SMALL = 4.0
 """GiB that another process may hold without being the reason (contexts of other ranks, monitoring)."""
+_SIGNALS = {
+    "segmentation fault": 11, "sigsegv": 11, "address not mapped": 11, "bus error": 7, "sigbus": 7, "illegal instruction": 4, "sigill": 4,
+    "floating point exception": 8, "floating-point exception": 8, "sigfpe": 8, "sigsys": 31,
+}  # fmt: skip
+_NUMBER = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
+_HEAP = ("stack smashing", "double free", "free(): invalid", "corrupted size", "malloc(): ", "malloc_consolidate", "munmap_chunk")
+"""How glibc says that a program damaged its own memory; it then aborts."""
 NUMBERS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
 
 
 def details(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
     attrs = {
-        (plain := name.rstrip("2")): int(given) if plain in NUMBERS and given.lstrip("-").isdigit() else given
+        (plain := name.rstrip("234")): int(given) if plain in NUMBERS and given.lstrip("-").isdigit() else given
         for name, given in found.items()
     }
-    return attrs | (_memory(line) if cause == "cuda_oom" else {})
+    if cause == "cuda_oom":
+        return attrs | _memory(line)
+    if cause == "crash_signal" and (signal := _signal(line)):
+        return attrs | {"signal": signal}
+    return attrs
+
+
+def _signal(line: str) -> int | None:
+    """The number of the signal that ended a program: by its name, its number, or 128 and more as an exit code."""
+    low = line.lower()
+    for name, number in _SIGNALS.items():
+        if name in low:
+            return number
+    if found := _NUMBER.search(low):
+        number = abs(int(found[1]))
+        return number - 128 if number > 128 else number
+    return 6 if any(word in low for word in _HEAP) else None
 
 
 def _memory(line: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def ordered(events: Sequence[Event]) -> list[Event]:
     """The events, each with `first` (it is the cause) and `consequence` (it follows from the first)."""
     events = _outliers(events)
     events = [*events, *_desync(events)]
-    first = _first(events)
+    first = _of_its_rank(_first(events), events)
     return [replace(event, attrs={**event.attrs, "first": event is first, "consequence": _follows(event, first)}) for event in events]
 
 
@@ -30,6 +30,19 @@ def _first(events: Sequence[Event]) -> Event | None:
         return either if own.time and either.time and either.time < own.time else own
     soft = _earliest([event for event in errors if event.value in SOFT])
     return own or either or soft or _earliest(firm) or _earliest(errors)
+
+
+def _of_its_rank(first: Event | None, events: Sequence[Event]) -> Event | None:
+    """A launcher says how a rank ended without its number, and has the time that the rank's own word lacks: that word then is the cause."""
+    if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
+        return first
+    signal = first.attrs.get("signal")
+    named = (
+        event
+        for event in events
+        if event.value == first.value and event.attrs.get("signal") == signal and event.attrs.get("rank") is not None
+    )
+    return next(named, first)
 
 
 def _earliest(events: Sequence[Event]) -> Event | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kb.logs.event import Event
-from kb.logs.job import tracebacks
+from kb.logs.job import ras, tracebacks
 from kb.logs.job.details import details
 from kb.logs.job.order import ordered
 from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, untag
@@ -21,7 +21,7 @@ from kb.logs.timestamps import find_time
 from kb.redact import redact
 from kb.scan import DIGITS, LONGEST, Needles
 
-NEEDED = ("==> ", "Traceback (most", "NCCL version ", *NEEDLES)
+NEEDED = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
 _NEEDED = Needles(NEEDED)
 _LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "KeyboardInterrupt"}
@@ -85,6 +85,7 @@ class JobReader:
         self._eligible: dict[bytes, tuple[ErrorRow, ...]] = {}
         self._ranks: set[str] = set()
         self._versions: dict[str, set[str]] = {}
+        self._ras = ras.RasReader()
         self._left_out = 0
         self._times = _TimesBefore(piece_of(b""), now)
 
@@ -156,6 +157,10 @@ class JobReader:
     def _line(self, number: int, line: str, kind: bytes) -> None:
         if "NCCL version " in line and (version := _VERSION.search(line)):
             self._versions.setdefault(version[1], set()).add(self._whose(line) or "")
+        if any(needle in line for needle in ras.NEEDLES):
+            if behind := self._ras.read(line):
+                self._add(number, line, "collective_desync", dict(behind))
+            return
         found = classify(line, self._rows(line, kind if len(kind) <= LONGEST else None))
         if found:
             cause, attrs = found

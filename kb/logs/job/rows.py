@@ -39,6 +39,12 @@ def _row(cause: str, *needles: str, pattern: str = "") -> ErrorRow:
 
 
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
+_EXIT = r"(?i:\bexit ?_?(?:code|status) {0,4}(?:[:=]|is|was|of)? {0,3}\(?|exited with (?:exit )?(?:code |status )?)"
+_CRASH = r"Segmentation fault|Bus error|Illegal instruction|Floating[ -]point exception"
+_CRASHING = r"(?:4|5|7|8|11|31)"
+"""Numbers of the signals by which a program that is broken ends: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS."""
+_EXITS = r"(?:132|133|135|136|139|159)"
+"""The same as the exit code of a shell: 128 and the signal."""
 _COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
 
 ROWS = (
@@ -46,6 +52,15 @@ ROWS = (
     _row("preempted", "DUE TO PREEMPTION", "PREEMPTED", "reempted by job"),
     _row("host_killed", "oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY",
          pattern=r"slurmstepd: .{0,160}(?:oom[-_]kill|[Oo]ut[ _][Oo]f[ _][Mm]emory)|(?:step|task)\S{0,80} .{0,40}OUT_OF_MEMORY"),
+    _row("node_failed", "NODE FAILURE", "Node failure on", "odeFail", "NODE_FAIL",
+         pattern=r"(?:ON (?P<node>[\w.\[\],-]{1,120}) CANCELLED AT .{0,60})?DUE TO NODE (?:[\w.-]{1,80} )?FAILURE|"
+                 r"Node failure on (?P<node2>[\w.\[\],-]{1,120})|(?i:state|reason|status)[=: ]{1,3}(?i:Node_?Fail)|NODE_FAIL"),
+    _row("step_unkillable", "NOT ENDING WITH SIGNALS", "Kill task failed", "nkillable", "not ending with signals",
+         pattern=r"(?:(?:STEPD TERMINATED|CANCELLED) )?(?:ON (?P<node>[\w.-]{1,80}) AT .{0,60})?JOB NOT ENDING WITH SIGNALS|Kill task failed|"
+                 r"(?i:unkillable (?:step|process|task)|not ending with signals)"),
+    _row("time_limit", "DUE TO TIME LIMIT", "due to time limit", "TIMEOUT ***", "time limit exhausted"),
+    _row("cancelled", "CANCELLED AT", "CANCELLED by", "CANCELLED BY",
+         pattern=r"\*\*\* (?:JOB|STEP) .{1,160}CANCELLED AT [\dT:-]{10,20}(?: \*\*\*|$)|CANCELLED [bB][yY] \d"),
     # storage before NCCL: a full disk speaks in many voices
     _row("nccl_shm_failed", "posix_fallocate failed", "failed to extend /dev/shm", "shm/nccl-", "shared memory segment /dev/shm",
          pattern=r"fallocate failed|failed to extend|Error while (?:creating|attaching)|No space left"),
@@ -98,6 +113,12 @@ ROWS = (
                  r"OpType=(?P<op>\w{1,40})(?:.{0,600}OpType=(?P<others>\w{1,40}))?|"
                  r"[Rr]ank (?P<rank2>\d{1,6}):? seq(?:uence number)?[ =:]{1,3}(?P<seq2>\d{1,12})[ ,:]{1,3}(?:op(?:_type)?[ =:]{1,3})?(?P<op2>[A-Z_a-z]{3,40})"
                  r"(?:.{0,80}?others:? (?:\w{1,20}[ =:]{1,3}){0,3}?(?P<others2>[A-Z][A-Z_]{2,40}))?"),
+    _row("collective_desync", "monitoredBarrier", "Not all ranks join", "Mismatched collective", "mismatched collective", "Collective mismatch",
+         "collective mismatch",
+         pattern=r"[Rr]anks? (?P<rank>\d{1,6})(?:, \d{1,6}){0,64} failed to pass (?P<op>monitoredBarrier)|"
+                 r"(?:Rank (?P<rank2>\d{1,6}) )?failed to pass monitoredBarrier|"
+                 r"Not all ranks join(?:ed|ing)? (?:the )?(?:same )?collective(?:,? sequence number: (?P<seq>\d{1,12}))?|"
+                 r"(?i:mismatched collective|collective mismatch)"),
     _row("collective_desync", "mismatch between collectives"),
     _row("nccl_timeout", "WorkNCCL(", pattern=rf"WorkNCCL\({_COLLECTIVE}.{{0,200}}?Timeout\(ms\)=(?P<timeout_ms>\d{{1,12}})"),
     _row("nccl_timeout", "last enqueued",
@@ -105,11 +126,20 @@ ROWS = (
                  r"last completed(?: NCCL)? work: (?P<completed>-?\d{1,12})"),
     _row("nccl_timeout", "collective operation timeout", "Timeout at NCCL work", "NCCL operations have failed or timed out",
          "watchdog got stuck", "detected by watchdog at work", "Terminating the process after attempting to dump debug info"),
-    _row("nccl_ib_error", "Got completion", "Got async event", "Call to ibv_", "IBV_WC_",
-         pattern=rf"Got completion (?:from peer {_PEER} )?with (?:status=|error |status )(?P<status>\d{{1,4}}).{{0,80}}?vendor err (?P<vendor_err>\d{{1,6}})"
-                 r"(?:.{0,200}?\b(?:hca |dev )?(?P<device>mlx5_\w{1,10}|rocep\w{1,12}|bnxt_re\d{1,3}))?"
-                 r"|Got async (?:error )?event ?:? ?(?P<event>[\w -]{1,40})|Call to (?P<call>ibv_\w{1,40}) failed with (?:error )?(?P<reason>[^,]{1,80})"
-                 r"(?:, on dev (?P<device2>\w{1,32}))?"),
+    # NCCL 2.27 and later write `status=NAME(12) opcode=NAME(1) … vendor_err=129`, older ones `status=12 … vendor err 129` or `error 12, …`
+    _row("nccl_ib_error", "Got completion", "Got CQE with error", "Got async event", "async event", "async fatal event", "Call to ibv_", "IBV_WC_",
+         "ibv_post_", "ibv_poll_", "Unsupported completion status", "failed devices out of", "marked as failed",
+         pattern=rf"Got completion (?:from peer {_PEER} )?with (?:error \((?!0\))|status=|error |status )(?:IBV_WC_\w{{1,40}}\()?(?!0\b)(?P<status>\d{{1,4}})\b"
+                 r"(?:.{0,160}?vendor[_ ]err[ =](?P<vendor_err>\d{1,6}))?"
+                 r"(?:.{0,200}?\b(?:hca |dev )?(?P<device>mlx5_\w{1,10}|rocep\w{1,12}|bnxt_re\d{1,3}|ibp\w{1,12}))?"
+                 r"|Got completion with error \(.{0,80}?wc->status=\(\w{1,60}\)(?!0\b)(?P<status2>\d{1,4})"
+                 r"|Unsupported completion status \w{1,60} \((?!0\b)(?P<status3>\d{1,4})"
+                 r"|(?:(?P<device3>[\w-]{1,32}):\d{1,3} )?(?:Got async (?:error )?event|Got non-fatal async event|async fatal event)"
+                 r"(?: on (?:CQ|QP|SRQ).{0,240}?)? ?:? (?!port active|client|GID|LID|SM |P_?Key|PKey|communication established|last WQE|path migrated)"
+                 r"(?P<event>[A-Za-z][\w /-]{1,40})"
+                 r"|Got (?P<event2>CQE with error)|(?P<event3>Detected \d{1,6} failed devices)|NET/IB: Device \d{1,4} (?P<event4>marked as failed)"
+                 r"|(?:Call to )?(?P<call>ibv_\w{1,40})(?:\(\))? failed with (?:error )?(?P<reason>[^,]{1,80})(?:, on dev (?P<device2>\w{1,32}))?"
+                 r"|\bIBV_WC_(?!SUCCESS|SEND|RECV|RDMA|COMP_SWAP|FETCH_ADD|BIND|LOCAL_INV|TSO|WITH|GRH|IP_|TM_)\w{1,32}_ERR\b(?:\((?P<status4>\d{1,4})\))?"),
     _row("nccl_ib_device", "Unable to open device", "No device found", "NET/IB : No usable",
          pattern=r"NET/IB ?: (?:Unable to open device (?P<device>[\w:.-]{1,40})|No (?:usable )?device found)"),
     _row("nccl_no_interface", "no socket interface found", "No usable network interface", "no interface found", "No interface found"),
@@ -174,9 +204,25 @@ ROWS = (
                  r"(?P<norm>inf|nan|\d{4,}(?:\.\d+)?(?:e[+-]?\d+)?|\d(?:\.\d+)?e\+?0?[3-9]\b|\d(?:\.\d+)?e\+?[1-9]\d)|"
                  r"(?i:gradients? (?:norm )?explo|exploding gradient)"),
     # how processes end; last, because every launcher says it after the cause
-    _row("host_killed", "Killed", "SIGKILL", "exitcode: -9", "exitcode  : -9", "exit code 137", "ignal 9",
-         pattern=r"^(?:.{0,80}[\s:])?Killed\b(?! process)|SIGKILL|exitcode ?: -9|exit code 137|[Ss]ignal 9\b"),
-    _row("sigterm", "SIGTERM", "ignal 15", "SignalException", "DUE TO TIME LIMIT"),
+    _row("host_killed", "Killed", "SIGKILL", "xitcode", "xit code", "XIT CODE", "xit status", "xit_code", "xitCode", "xited with", "ignal 9", "ignal: 9",
+         "ignal: K", "SIGNAL: 9",
+         pattern=rf"^(?:.{{0,80}}[\s:])?Killed\b(?! process)|SIGKILL|{_EXIT}(?:-9|137)\b|(?i:\bsignal[ :=(]{{1,3}})(?:9\b|Killed)"),
+    # torchrun's table has two blanks before the colon; a launcher gives 128 + signal as the exit code of a shell
+    _row("crash_signal", "atal Python error", "egmentation fault", "egmentation Fault", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS",
+         "xitcode", "xit code", "XIT CODE", "xit status", "xit_code", "xitCode", "xited with", "ignal", "SIGNAL",
+         "us error", "loating point exception", "llegal instruction", "stack smashing detected", "double free or corruption", "free(): invalid",
+         "corrupted size vs", "malloc(): ", "malloc_consolidate", "munmap_chunk", "core dumped", "ddress not mapped",
+         pattern=rf"Fatal Python error: (?i:{_CRASH})|\bSIG(?:SEGV|BUS|FPE|ILL|SYS)\b|{_EXIT}(?:-{_CRASHING}|{_EXITS})\b|"
+                 rf"(?i:\bsignal(?: number)?)[ :=(]{{1,3}}{_CRASHING}\b|(?i:\bsignal):? {{1,2}}(?:\w+ )?\(?(?i:{_CRASH})|"
+                 rf"(?:^|: |\d )(?i:{_CRASH})(?: {{1,12}}\(core dumped\)|$| {{1,12}}\S{{1,200}}$)|ddress not mapped to object|"
+                 r"stack smashing detected|double free or corruption|free\(\): invalid|corrupted size vs|malloc\(\): \w|malloc_consolidate\(\): |"
+                 r"munmap_chunk\(\): "),
+    _row("aborted", "SIGABRT", "Aborted", "terminate called", "xitcode", "xit code", "XIT CODE", "xit status", "ignal 6", "ignal: ", "SIGNAL: 6",
+         "atal Python error",
+         pattern=rf"\bSIGABRT\b|(?:^|[\s:])Aborted(?: \(core dumped\)|$)|terminate called (?:after|without|recursively)|"
+                 rf"Fatal Python error: Aborted|{_EXIT}(?:-6|134)\b|(?i:\bsignal)[ :=(]{{1,3}}(?:6\b|Aborted)"),
+    _row("sigterm", "SIGTERM", "ignal 15", "SignalException", "SIGNAL: 15", "xitcode", "xit code", "erminated",
+         pattern=rf"SIGTERM|(?i:signal)[ :=(]{{1,3}}15\b|SignalException|{_EXIT}(?:-15|143)\b|^(?:.{{0,40}}[:\s])?Terminated$"),
 )  # fmt: skip
 
 EXPLODING = re.compile(
@@ -184,7 +230,7 @@ EXPLODING = re.compile(
 )
 """Every line of metrics names a gradient norm: only these are worth a look."""
 NEEDLES = tuple(dict.fromkeys(needle for row in ROWS for needle in row.needles if needle != "grad"))
-CONSEQUENCES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm"})
+CONSEQUENCES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm", "aborted", "cancelled"})
 """What the other ranks say once one has failed. Alone, each of them is an error of its own."""
 EITHER = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
 """A cause, unless another rank failed before."""

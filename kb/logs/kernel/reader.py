@@ -21,7 +21,7 @@ from kb.scan import Needles, lines_of
 
 BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
 _LOST = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
-_PROBED = re.compile(r"NVRM: The NVIDIA GPU (\S{1,20}) \(PCI ID")
+_PROBED = re.compile(r"NVRM: The NVIDIA GPU (\S{1,20})(?: \(PCI ID|\s*$)")
 _VERSION = re.compile(r"NVRM: (?:.{0,120}?(?:client .{0,60}?)?)?(this kernel module )?has the version (\d[\d.]{2,20}\d)")
 _AER_NAME = re.compile(r"\S{1,40} (\S{1,20}): {1,8}\[ ?\d{1,2}\] (\w{2,30})")
 _BYTES = ('"MESSAGE":[', '"MESSAGE" : [', '"MESSAGE": [')

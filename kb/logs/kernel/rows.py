@@ -54,7 +54,18 @@ ROWS = (
     _row("mlx5", "cmd_timeout", ") timeout", _TIMEOUT),
     _row("mlx5", "cmd_timeout", "queue timeout", _TIMEOUT),
     _row("mlx5", "cmd_timeout", "Will cause a leak", _MLX5 + r"(?P<detail>.{0,160})Will cause a leak of a command resource"),
-    _row("mlx5", "tx_timeout", "timed out", _MLX5 + r".{0,40}(?:NETDEV WATCHDOG|TX timeout).{0,60}"),
+    _row("mlx5", "tx_timeout", "NETDEV WATCHDOG", _MLX5 + r".{0,40}NETDEV WATCHDOG.{0,80}"),
+    _row("mlx5", "tx_timeout", "TX timeout", _MLX5 + r"TX timeout (?:detected|on queue: (?P<queue>\d{1,6}))"),
+    _row("mlx5", "tx_timeout", "NETDEV WATCHDOG", r"NETDEV WATCHDOG: (?P<device>[\w.-]{1,40}) \(mlx5_core\): transmit queue (?P<queue>\d{1,6}) timed out"),
+    # other drivers; since Linux 6.8 the line begins with the driver, the address and the name of the interface
+    _row("net", "tx_timeout", "NETDEV WATCHDOG",
+         r"NETDEV WATCHDOG: (?P<device>[\w.-]{1,40}) \((?P<driver>[\w-]{1,40})\): transmit queue (?P<queue>\d{1,6}) timed out"),
+    _row("net", "tx_timeout", "NETDEV WATCHDOG",
+         r"(?P<driver>[\w-]{1,40}) [0-9a-f:.]{7,16} (?P<device>[\w.-]{1,40}): NETDEV WATCHDOG: .{0,60}transmit queue (?P<queue>\d{1,6}) timed out"),
+    _row("net", "tx_timeout", "TX timeout", r"(?P<driver>[\w-]{1,40}) [0-9a-f:.]{7,16}(?: (?P<device>[\w.-]{1,40}))?: .{0,40}TX timeout"),
+    _row("net", "bond_down", "without any active interface", r"(?P<device>[\w.-]{1,40}): now running without any active interface"),
+    _row("net", "bond_slave_down", "efinitely down",
+         r"(?P<device>[\w.-]{1,40}): (?:\(slave (?P<slave>[\w.-]{1,40})\): )?link status definitely down"),
     _row("mlx5", "insufficient_power", "insufficient power", _MLX5 + r"Detected insufficient power on the PCIe slot(?P<detail>.{0,40})"),
     _row("mlx5", "link_down", "ink down", _MLX5 + r"[Ll]ink down"),
     _row("mlx5", "link_up", "ink up", _MLX5 + r"[Ll]ink up"),
@@ -89,6 +100,18 @@ ROWS = (
     _row("nfs_timeout", "", "LustreError",
          r"LustreError: .{0,200}? operation \w{1,40} to node (?P<value>\S{1,80}) failed: rc = -(?:107|110)\b"),
     _row("nfs_timeout", "", "hung", r"ceph: (?P<value>mds\d+) hung"),
+    _row("nfs_timeout", "", "caps stale", r"ceph: (?P<value>mds\d{1,6}) caps stale"),
+    _row("nfs_timeout", "", "has not responded in", r"(?:CIFS: )?(?:VFS: )?(?P<value>\\\\\S{1,120}) has not responded in \d{1,6} seconds"),
+    _row("nfs_timeout", "", "eeGFS", r"BeeGFS:? .{0,160}(?:Communication error|[Cc]onnect(?:ion)? failed|[Tt]imed out|[Uu]nable to connect).{0,200}?"
+                                      r"(?:Peer|Node|node):? (?P<value>[\w.-]{1,80})"),
+    _row("nfs_timeout", "", "beegfs", r"beegfs:? .{0,160}(?:Communication error|[Cc]onnect(?:ion)? failed|[Tt]imed out|[Uu]nable to connect).{0,200}?"
+                                       r"(?:Peer|Node|node):? (?P<value>[\w.-]{1,80})"),
+    *(_row("nfs_timeout", "weka", name, r"(?i:weka\w{0,8})\b.{0,200}(?i:timed? ?out|not responding|stuck|disconnected|unreachable)")
+      for name in ("weka", "WEKA", "Weka")),
+    *(_row("nfs_timeout", "gpfs", name, r"(?:mmfs|GPFS)\b.{0,200}(?:not responding|lost (?:membership|connection)|expelled|[Tt]imed out|stale NFS file handle)")
+      for name in ("mmfs", "GPFS")),
+    _row("nfs_timeout", "", "was evicted by",
+         r"LustreError: .{0,200}?This client was evicted by (?P<value>[\w.-]{1,120})"),
     _row("fs_readonly", "", "emount",
          r"(?P<fs>EXT[34]-fs|XFS|BTRFS|F2FS-fs)[^:]{0,20} \((?:device )?(?P<value>[\w.-]{1,40})\)?.{0,120}?[Rr]emounting "
          r"filesystem read-only"),
@@ -124,6 +147,14 @@ ROWS = (
     _row("bar_missing", "", "is 0M @ 0x0", r"NVRM: BAR(?P<value>\d) is 0M @ 0x0"),
     _row("peermem", "invalid_context", "invalid context", r"nv(?:idia)?[-_]peer[-_]?mem\w* .{0,80}detected invalid context"),
     *(_row("peermem", "", name, r"nv(?:idia)?[-_]peer[-_]?mem:? (?P<value>.{1,120})") for name in ("peermem", "peer_mem", "peer-mem")),
+    _row("gpu_watchdog", "locked", "RC watchdog", rf"NVRM: (?:GPU (?:at )?(?:PCI:)?{BDF}:? ?)?.{{0,40}}RC watchdog: GPU is probably locked"),
+    _row("iommu_fault", "", "fault addr",
+         r"DMAR: \[(?P<value>[\w ]{1,30})\] Request device \[(?P<device>[0-9a-f:.]{7,16})\] .{0,40}fault addr \S{1,20}"
+         r"(?: \[fault reason (?P<reason>\w{1,6})\])?"),
+    _row("iommu_fault", "page fault", "IO_PAGE_FAULT",
+         r"(?:\S{1,40} (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): )?AMD-Vi: Event logged \[IO_PAGE_FAULT"),
+    _row("cpu_thermal", "", "temperature above threshold",
+         r"(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<value>Core|Package) temperature above threshold, cpu clock(?: is)? throttled"),
     _row("panic", "oops", "Oops", r"(?:Internal error: )?Oops: (?P<detail>.{1,80})"),
     _row("panic", "oops", "unable to handle", r"BUG: unable to handle (?P<detail>.{1,120})"),
 )  # fmt: skip

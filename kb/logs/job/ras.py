@@ -1,0 +1,55 @@
+"""NCCL's RAS client: which ranks of a communicator are behind the others. Its report has several lines; each rank's comes last.
+
+Communicator ranks have different AllReduce operation counts
+15 ranks have launched up to operation 8812
+1 ranks have launched up to operation 8811
+Rank 6 -- GPU 6 managed by process 2201 on node 172.20.8.14
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NEEDLES = (
+    "operation counts",
+    "launched up to operation",
+    "not launched any operations",
+    " managed by process ",
+    "[process information not found]",
+)
+_DIFFERENT = re.compile(r"ranks have different (\w{1,40}) operation counts")
+_COUNT = re.compile(r"(\d{1,7}) ranks? have (?:launched up to operation (\d{1,18})|not launched any operations)")
+_RANK = re.compile(
+    r"Rank (\d{1,7})(?: has (?:launched up to operation (\d{1,18})|(not) launched any operations))? -- "
+    r"(?:GPU \S{1,20} managed by process \d{1,10} on node (?P<node>[\w.:\[\]-]{1,80})|\[process information not found\])"
+)
+_MOST_COUNTS = 64
+"""Counts of one report that are kept; the client groups ranks, so there are few."""
+
+
+class RasReader:
+    """Reads the lines of a report in their order."""
+
+    def __init__(self) -> None:
+        self._operation: str | None = None
+        self._counts: list[tuple[int, int]] = []
+
+    def read(self, line: str) -> Mapping[str, Any] | None:
+        """Return what a rank that is behind carries: op, rank, node, launched, and what the others launched. None for every other line."""
+        if different := _DIFFERENT.search(line):
+            self._operation, self._counts = different[1], []
+            return None
+        if self._operation is None:
+            return None
+        if count := _COUNT.search(line):
+            self._counts = [*self._counts, (int(count[1]), int(count[2] or 0))][-_MOST_COUNTS:]
+            return None
+        rank = _RANK.search(line)
+        if not rank or not self._counts:
+            return None
+        launched = int(rank[2] or 0) if rank[2] or rank[3] else self._counts[-1][1]
+        others = max(self._counts)[1]
+        if launched == others:
+            return None
+        node = {"node": rank["node"]} if rank["node"] else {}
+        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": others, **node, "counts": True}
