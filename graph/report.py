@@ -53,6 +53,10 @@ class FileRead(Stored):
     unread: Unread = ""
     left_out: int = 0
     """Things that it says and that were not kept: events of devices that no host has, and more of anything than machines have."""
+    not_understood: int = 0
+    """Lines of it that may tell of trouble and that no reader knows; `line` is the first of them where no error was found."""
+    recognised: bool = True
+    """Whether some reader knows this kind of output. Of any other nothing can be said, least of all that it is clean."""
 
 
 class SharedCause(Stored):

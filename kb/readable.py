@@ -56,6 +56,10 @@ WORDS = _rows("""
     kernel.oom_kill                 | the kernel killed {value} for memory
     kernel.segfault                 | {attrs.process} crashed in {value}
     kernel.mlx5                     | {device}: {word}
+    kernel.net                      | network interface {device}: {word}
+    kernel.iommu_fault              | the IOMMU denied {device} memory: {value}
+    kernel.cpu_thermal              | processor {attrs.cpu} is slowed down by heat ({value})
+    kernel.gpu_watchdog             | the driver's watchdog says that a GPU is locked
     kernel.aer                      | {device}: {value} PCIe error
     kernel.pcie_hotplug             | PCIe slot {attrs.slot}: {word} | PCIe slot: {word}
     kernel.soft_lockup              | a processor is stuck in the kernel: {word}
@@ -109,6 +113,7 @@ WORDS = _rows("""
     disk.used_percent               | {device} is {value} {unit} full
     disk.inodes_percent             | {device} has used {value} {unit} of its inodes
     job.error                       | the job's log: {word}
+    check.not_understood            | {value} lines may tell of trouble and are of no kind that I know: {attrs.first} | I cannot read this kind of output
     docker.nvidia_runtime           | container runtime for NVIDIA known: {value}
     time.offset                     | the clock is off by {value} {unit}
     sched.reason                    | the scheduler has the node out of service: {value}

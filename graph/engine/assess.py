@@ -110,6 +110,7 @@ class Assessment:
         odd = [fact for fact in self.odd if fact.key not in self.questioned]
         reasons += [f"unexplained{_on(fact)}: {fact.in_words()}"[:LONGEST_LINE] for fact in odd[:3]]
         reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
+        reasons += [f"what was handed in: {why}"[:LONGEST_LINE] for why in self.coverage.unread_texts()]
         blind = self.coverage.blind_spots()
         reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
         if not self.hosts or self.coverage.never_asked():
@@ -176,7 +177,8 @@ class Assessment:
         """Questions that the site's settings left out, once a check: worth saying where no cause was found."""
         hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
         for (host, check), why in self.coverage.untargeted.items():
-            hosts[check, why].append(host)
+            if host:
+                hosts[check, why].append(host)
         return [Blind(host=fold(names), check=check, why=why) for (check, why), names in hosts.items()]
 
     def _strangers(self) -> list[Blind]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from graph.engine.reference import Lens, is_text
 from kb.taxonomy.labels import Leaf
+from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
 
-UNASKED = frozenset({"check.no_target", "check.left_out"})
+UNASKED = frozenset({"check.no_target", "check.left_out", NOT_UNDERSTOOD})
 """Keys whose facts say that a part of a look was left out."""
 _ABOUT_LOOKS = UNASKED | {"check.skipped", "job.log"}
 NOBODY_TO_ASK = frozenset({"no_tool", "no_device"})
@@ -45,7 +46,7 @@ class Coverage:
                 if fact.value in NOBODY_TO_ASK and _could_be_there(fact, lens):
                     untargeted[fact.host, fact.check] = fact.line
             elif fact.key in UNASKED or (fact.key == "job.log" and fact.value is False):
-                untargeted[fact.host, fact.check] = fact.line
+                untargeted[fact.host, fact.check] = fact.in_words() if fact.key == NOT_UNDERSTOOD else fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
             elif fact.status is Status.OK:
@@ -94,6 +95,10 @@ class Coverage:
             for (host, check), why in sorted(self.blind.items())
             if check in self.lens.checks and not self._pointless(host, check) and (not self._of_jobs(check) or self._unread(check))
         ]
+
+    def unread_texts(self) -> list[str]:
+        """Why texts that people handed in, which belong to no host, were not understood whole."""
+        return [why for (host, _), why in self.untargeted.items() if not host]
 
     def _of_jobs(self, check: str) -> bool:
         return all(map(is_text, self.lens.checks[check].establishes))

@@ -147,7 +147,7 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
         facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
         logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])
-        files += [acknowledged(given, found, is_odd, left_out)] if is_file(given) else []
+        files += [acknowledged(given, found, is_odd, left_out, recognised=read.pasted.recognised)] if is_file(given) else []
     return "\n".join(texts), facts, logs, files[:MOST_FILES]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC
 
 from graph.report import FileRead
 from graph.state import Attachment, Unread
+from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact
 
 LONGEST_LINE, LONGEST_NAME = 100, 80
@@ -55,15 +56,27 @@ def is_file(given: Attachment) -> bool:
     return given.size > 0 or bool(given.unread)
 
 
-def acknowledged(given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0) -> FileRead:
-    """A file that was read, by what was found: how many kinds of errors, the one that the log itself has first, and how much that it says
-    was left out."""
+def acknowledged(
+    given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0, *, recognised: bool = True
+) -> FileRead:
+    """A file that was read, by what was found: how many kinds of errors, the one that the log itself has first, how much that it says was left
+    out, and how many of its telling lines nobody understood."""
+    facts = list(facts)
     odd = [fact for fact in facts if is_odd(fact)]
+    unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
     kinds = {(fact.key, repr(fact.value)) for fact in odd}
     first = min(odd, key=_order, default=None)
-    line = "" if first is None else first.in_words().removeprefix(_OF_THE_LOG)[:LONGEST_LINE]
-    at = first.time if first else None
-    return FileRead(name=given.name[:LONGEST_NAME], size=given.size, kinds=len(kinds), line=line, at=at, left_out=left_out)
+    line = first.in_words().removeprefix(_OF_THE_LOG) if first else unknown[0].line if unknown else ""
+    return FileRead(
+        name=given.name[:LONGEST_NAME],
+        size=given.size,
+        kinds=len(kinds),
+        line=line[:LONGEST_LINE],
+        at=first.time if first else None,
+        left_out=left_out,
+        not_understood=sum(fact.value for fact in unknown if isinstance(fact.value, int)),
+        recognised=recognised or bool(odd),
+    )
 
 
 def unread(given: Attachment, why: Unread = "") -> FileRead:
@@ -76,11 +89,23 @@ def in_words(row: FileRead) -> str:
     size = in_bytes(row.size) if row.size else "of no known size"
     if row.unread:
         return f"{size}: not read, {UNREAD[row.unread]}"
+    if not row.recognised:
+        return f"{size}: I cannot read this kind of output{_unknown(row, first=True)}{_rest(row)}"
+    if not row.kinds and row.not_understood:
+        return f"{size}: no error that I know{_unknown(row, first=True)}{_rest(row)}"
     if not row.kinds:
         return f"{size}: nothing that I know as an error{_rest(row)}"
     when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
     said = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
-    return f"{size}: {said}{_rest(row)}"
+    return f"{size}: {said}{_unknown(row)}{_rest(row)}"
+
+
+def _unknown(row: FileRead, *, first: bool = False) -> str:
+    """What the file says beside what was understood, with the first such line where no error was."""
+    if not row.not_understood:
+        return ""
+    lines = "1 line that may tell of trouble" if row.not_understood == 1 else f"{row.not_understood:,} lines that may tell of trouble"
+    return f"; I do not know {lines}" + (f", first “{row.line}”" if first and row.line else "")
 
 
 def _rest(row: FileRead) -> str:

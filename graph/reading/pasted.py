@@ -4,16 +4,19 @@ Such facts carry no host: anyone could have written them. They may prove what ac
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graph.state import Attachment, Item
+from kb.logs.job.ranks import untag
+from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import LONGEST
+from kb.scan import LONGEST, lines_in
 from tools.checks.few import few, gone_of
+from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.checks.row import Check
 from tools.evidence import EvidenceStore
-from tools.fact import Fact
+from tools.fact import Fact, Status
 
 FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.DOTALL)
 MOST_READ, BEGINNING = 4 << 20, 1 << 20
@@ -26,6 +29,11 @@ MONSTER = 1 << 20
 
 
 LONGEST_TEXT = 4000
+JOB_LOG = "joblog"
+"""The check whose format any text may be of."""
+_OF_A_LOG = re.compile(r"==> |\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] |Traceback \(most recent|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL)\b")
+_MOST_HEAD = 60
+"""Lines by which the form of a text is judged."""
 
 
 async def shelve(item: Item, evidence: EvidenceStore) -> Item:
@@ -59,25 +67,52 @@ class Pasted:
 
     facts: tuple[Fact, ...]
     left_out: int = 0
+    recognised: bool = True
+    """Whether some reader knows this kind of text. Of any other nothing was read, and it is not clean."""
 
 
 def read_pasted(text: str, checks: Mapping[str, Check]) -> Pasted:
-    """Facts of every check whose format the text is of; what no parser knows yields nothing and hides nothing."""
+    """Facts of every check whose format the text is of. A text of no known form yields its telling lines as not understood."""
     found: dict[tuple[str, str | None, str, str], Fact] = {}
     gone = 0
     log = within(text)
+    recognised = looks_like_a_log(log)
     for check in checks.values():
         body = log if check.partial else log[:MOST_OUTPUT]
         for shape in check.formats:
             if shape.sniff(body):
                 facts = check.read(body)
+                recognised = recognised or _understood(check.id, facts)
                 gone += gone_of(facts)
                 for fact in facts:
                     if fact.key and not fact.status.blind:
                         found.setdefault((fact.key, fact.device, repr(fact.value), fact.line), replace(fact, host=""))
                 break
-    kept = few("", list(found.values()), gone)
-    return Pasted(tuple(fact for fact in kept if fact.key), gone_of(kept))
+    read = list(found.values())
+    if any(fact.check != JOB_LOG and fact.status is Status.OK for fact in read):  # its own reader says which of its lines it does not know
+        read = [fact for fact in read if fact.key != NOT_UNDERSTOOD or fact.check != JOB_LOG]
+    if not recognised and not any(fact.key == NOT_UNDERSTOOD for fact in read):
+        read.append(Fact(JOB_LOG, NOT_UNDERSTOOD, 0, line=_first_line(text)))
+    kept = few("", read, gone)
+    return Pasted(tuple(fact for fact in kept if fact.key), gone_of(kept), recognised)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:100] for line in lines_in(text[:4096]) if line.strip()), "")
+
+
+def _understood(check: str, facts: Sequence[Fact]) -> bool:
+    """Whether a reader made something of a text. That of job logs takes any; only an error that it found is one."""
+    if check == JOB_LOG:
+        return any(fact.key == "job.error" and fact.status is Status.OK for fact in facts)
+    return any(fact.key and not fact.status.blind for fact in facts)
+
+
+def looks_like_a_log(text: str) -> bool:
+    """Whether a third of the first lines begin as lines of logs do: with a time, a rank, a level, or as NCCL's."""
+    head = [line for line in lines_in(text[:65536])[: 2 * _MOST_HEAD] if line.strip()][:_MOST_HEAD]
+    of_a_log = sum(bool(untag(line)[0] or _OF_A_LOG.match(line) or find_time(line[:120])) for line in head)
+    return 3 * of_a_log >= len(head) > 0
 
 
 def within(text: str) -> str:

@@ -19,6 +19,7 @@ from kb.logs.templates.lines import placed
 from kb.scan import lines_in
 from tools.checks.few import left_out
 from tools.checks.job_files import PROBE
+from tools.checks.not_understood import not_understood, telling_lines
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
@@ -88,6 +89,8 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
     log = read_job(body)
     found = [_error(event) for event in log.events]
     variables = _printed(body)
+    if not found:
+        found += not_understood("joblog", telling_lines(body))
     if not found:
         found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
@@ -174,7 +177,16 @@ CHECKS = (
         asks="Which rank of the job failed first, and with what error?",
         commands=(Command("tail", ("python3", "-c", PROBE, "{job_logs}"), optional=True),),
         formats=(Format("job log", is_job_log, parse_job_log),),
-        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log", "check.left_out", "env.*"),
+        establishes=(
+            "job.error",
+            "job.nccl_version",
+            "job.ranks",
+            "job.first_error_rank",
+            "job.log",
+            "check.left_out",
+            "check.not_understood",
+            "env.*",
+        ),
         seconds=2.0,
         partial=True,
         damage="ignore",
