@@ -20,7 +20,9 @@ export MALLOC_TRIM_THRESHOLD_ := 1000000
 # One worker for each core, and each file whole on one worker, because the tests of a file share expensive set-up. Folders run in the order given:
 # long files come first, so that no worker is left with one at the end.
 # (--dist loadgroup does nothing under pytest 9.2: pytest-xdist 3.8 writes its groups where test ids no longer lie.)
-SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+SPREAD := --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# Stories wait for processes more than they work: one worker more than there are cores.
+STORY_WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 # Folders with tests of tier 1. The others are not named in `make test`, so that no worker imports them.
 TIER_1 := tests/bot tests/conversations tests/graph tests/golden tests/kb tests/project tests/properties tests/sandbox tests/soak tests/stories tests/tools
@@ -50,13 +52,13 @@ lab-down: $(STAMP) ## end a rack whose terminal was closed; nothing of it stays 
 	@$(BIN)/python -m deploy.lab down
 
 test: $(STAMP) ## tier 1, before each commit: all of kb, tools, graph and bot, and one story of each kind
-	$(BIN)/pytest $(SPREAD) -m "not tier2 and not tier3" $(TIER_1) $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto $(SPREAD) -m "not tier2 and not tier3" $(TIER_1) $(PYTEST_ARGS)
 
 test-all: $(STAMP) ## tiers 1 and 2, before each merge: every story, mutant and real daemon; missing system parts skip with a reason
-	$(BIN)/pytest $(SPREAD) -m "not tier3" $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(STORY_WORKERS) $(SPREAD) -m "not tier3" $(PYTEST_ARGS)
 
 quick: $(STAMP) ## kb, tools, graph and bot without processes and slow modules, in a minute
-	$(BIN)/pytest $(SPREAD) -m "not processes and not slow and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto $(SPREAD) -m "not processes and not slow and not tier2 and not tier3" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
 
 soak: $(STAMP) ## tier 3: 300 incidents, kill -9, Redis killed, a full disk; an hour, one result line
 	@$(BIN)/python -m tests.tier3 soak
