@@ -113,12 +113,10 @@ ROWS = (
                  r"OpType=(?P<op>\w{1,40})(?:.{0,600}OpType=(?P<others>\w{1,40}))?|"
                  r"[Rr]ank (?P<rank2>\d{1,6}):? seq(?:uence number)?[ =:]{1,3}(?P<seq2>\d{1,12})[ ,:]{1,3}(?:op(?:_type)?[ =:]{1,3})?(?P<op2>[A-Z_a-z]{3,40})"
                  r"(?:.{0,80}?others:? (?:\w{1,20}[ =:]{1,3}){0,3}?(?P<others2>[A-Z][A-Z_]{2,40}))?"),
-    _row("collective_desync", "monitoredBarrier", "Not all ranks join", "Mismatched collective", "mismatched collective", "Collective mismatch",
-         "collective mismatch",
+    _row("collective_desync", "monitoredBarrier", "Not all ranks join",
          pattern=r"[Rr]anks? (?P<rank>\d{1,6})(?:, \d{1,6}){0,64} failed to pass (?P<op>monitoredBarrier)|"
-                 r"(?:Rank (?P<rank2>\d{1,6}) )?failed to pass monitoredBarrier|"
-                 r"Not all ranks join(?:ed|ing)? (?:the )?(?:same )?collective(?:,? sequence number: (?P<seq>\d{1,12}))?|"
-                 r"(?i:mismatched collective|collective mismatch)"),
+                 r"failed to pass monitoredBarrier|"
+                 r"Not all ranks join(?:ed|ing)? (?:the )?(?:same )?collective(?:,? sequence number: (?P<seq>\d{1,12}))?"),
     _row("collective_desync", "mismatch between collectives"),
     _row("nccl_timeout", "WorkNCCL(", pattern=rf"WorkNCCL\({_COLLECTIVE}.{{0,200}}?Timeout\(ms\)=(?P<timeout_ms>\d{{1,12}})"),
     _row("nccl_timeout", "last enqueued",
