@@ -77,6 +77,9 @@ KEYS = _rows("""
     gpu.ecc.sram_correctable_total   | int   | gpu     |      | aggregate correctable SRAM errors
     gpu.ecc.sram_threshold_exceeded  | bool  | gpu     |      | SRAM error threshold exceeded
     gpu.remap.pending                | bool  | gpu     |      | a row remap waits for the next reset
+    gpu.repair.channel_pending       | bool  | gpu     |      | a repair of a memory channel waits for the next reset (Blackwell)
+    gpu.repair.tpc_pending           | bool  | gpu     |      | a repair of a compute unit waits for the next reset (Blackwell)
+    gpu.memory.unrepairable          | bool  | gpu     |      | memory that the GPU can repair no more (Blackwell)
     gpu.remap.failure                | bool  | gpu     |      | a row remap failed
     gpu.remap.correctable            | int   | gpu     |      | rows remapped for correctable errors
     gpu.remap.uncorrectable          | int   | gpu     |      | rows remapped for uncorrectable errors

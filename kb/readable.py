@@ -29,6 +29,7 @@ WORDS = _rows("""
     host.reachable                  | the host does not answer
     smi.error                       | nvidia-smi fails: {word}
     gpu.count                       | nvidia-smi sees {value} GPUs
+    gpu.fabric.health               | health of {device}'s NVLink fabric: {value}
     gpu.lost                        | nvidia-smi says that {device} is lost
     gpu.missing                     | nvidia-smi does not list {device}
     gpu.inforom_corrupt             | {device} warns of a corrupted infoROM
@@ -44,6 +45,9 @@ WORDS = _rows("""
     gpu.ecc.sram_uncorrectable      | {device}: {value} uncorrectable errors in its caches
     gpu.ecc.sram_threshold_exceeded | {device} has more cache errors than it may
     gpu.remap.pending               | {device}: a bad memory row waits for the next reset to be replaced
+    gpu.repair.channel_pending      | {device}: a memory channel waits for the next reset to be repaired
+    gpu.repair.tpc_pending          | {device}: a compute unit waits for the next reset to be repaired
+    gpu.memory.unrepairable         | {device}: memory that can be repaired no more
     gpu.remap.failure               | {device}: a bad memory row could not be replaced
     gpu.retired.pending             | {device}: a bad memory page waits for the next reset to be retired
     driver.mismatch                 | the driver in the kernel and its libraries differ

@@ -60,7 +60,8 @@ def test_many_causes_are_still_one_picture() -> None:
 
 
 def test_of_the_largest_cluster_it_is_chosen_and_drawn_in_time_and_small() -> None:
-    facts, times = temperatures(128, "gpu-077"), []
+    facts = temperatures(128, "gpu-077")
+    times: list[float] = []
     while len(times) < 4 and min(times, default=1) >= 1:
         began = process_time()
         [_] = telling_pictures([cause("gpu-077")], facts)

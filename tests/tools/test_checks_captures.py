@@ -399,3 +399,9 @@ def test_every_nccl_file_has_facts_or_a_failure() -> None:
     for path in files("nccl-tests", "*.txt"):
         facts = CHECKS["nccl1"].read(text_of(path))
         assert any(fact.key.startswith("nccl.") for fact in facts), path.name
+
+
+@pytest.mark.parametrize("path", files("nvidia-smi", "*.xml") + files("nvidia-smi", "q__*"), ids=lambda path: path.name)
+def test_no_field_of_any_driver_branch_tells_of_trouble_unread(path: Path) -> None:
+    """What a card at hand says beside HARMLESS is read; a new branch that says more shows here and is reviewed."""
+    assert not [fact.attrs for fact in CHECKS["smi"].read(text_of(path)) if fact.key == "check.not_understood"]

@@ -227,3 +227,61 @@ def test_a_word_in_place_of_a_value_never_becomes_another_value(driver: str) -> 
     for number, cell in enumerate(re.finditer(r"<(\w+)>([^<>\n]+)</\1>", text)):
         word = WORDS[number % len(WORDS)]
         assert known(text[: cell.start(2)] + word + text[cell.end(2) :]) <= whole, (cell[1], word)
+
+
+BLACKWELL = {
+    "channel_repair_pending": ("gpu.repair.channel_pending", "Channel Repair Pending"),
+    "tpc_repair_pending": ("gpu.repair.tpc_pending", "TPC Repair Pending"),
+    "unrepairable_memory": ("gpu.memory.unrepairable", "Unrepairable Memory"),
+}
+"""Fields of driver 580 on B200 and GB200, in the XML and as `-q` labels them."""
+
+
+@pytest.mark.parametrize("said", ["Yes", "No"])
+@pytest.mark.parametrize("field", BLACKWELL)
+def test_a_repair_that_is_due_is_a_fact_in_both_formats(field: str, said: str) -> None:
+    key, label = BLACKWELL[field]
+    xml = smi(SMI_XML.replace("<ecc_errors>", f"<ecc_errors><{field}>{said}</{field}>", 1))
+    assert one(xml, key, "gpu0").value is (said == "Yes")
+    text = smi(
+        f"==============NVSMI LOG==============\n\nAttached GPUs : 1\nGPU 00000000:3B:00.0\n    ECC Errors\n        {label} : {said}\n"
+    )
+    assert one(text, key, "gpu0").value is (said == "Yes")
+
+
+@pytest.mark.parametrize("value", ["Yes", "Failed", "Pending", "Exceeded", "Unhealthy", "Degraded", "Required", "Reset Required", "True"])
+def test_a_field_that_no_reader_takes_and_that_tells_of_trouble_is_said_to_be_unknown(value: str) -> None:
+    facts = smi(SMI_XML.replace("<ecc_errors>", f"<ecc_errors><hbm_lane_swap>{value}</hbm_lane_swap>", 1))
+    assert one(facts, "check.not_understood").value == 1
+    assert one(facts, "check.not_understood").line == f"gpu0: <hbm_lane_swap>{value}</hbm_lane_swap>"
+
+
+@pytest.mark.parametrize("value", ["No", "0", "N/A", "Enabled", "None", "Not Active", "Disabled", "12", "False", "Completed"])
+def test_a_field_that_no_reader_takes_and_that_tells_of_none_is_left_out(value: str) -> None:
+    facts = smi(SMI_XML.replace("<ecc_errors>", f"<ecc_errors><hbm_lane_swap>{value}</hbm_lane_swap>", 1))
+    assert not [fact for fact in facts if fact.key == "check.not_understood"]
+
+
+SELECTED = """\
+==============NVSMI LOG==============
+
+Timestamp                                 : Sun Aug 30 21:20:11 2026
+Driver Version                            : 580.105.08
+CUDA Version                              : 13.0
+
+Attached GPUs                             : {attached}
+GPU 00000000:3B:00.0
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : 6
+        Pending                           : No
+        Remapping Failure Occurred        : Yes
+"""
+
+
+@pytest.mark.parametrize(("attached", "device"), [(1, "gpu0"), (8, "0000:3b:00.0")])
+def test_sections_that_were_asked_for_alone_are_read_and_count_no_gpus(attached: int, device: str) -> None:
+    facts = smi(SELECTED.format(attached=attached))
+    assert one(facts, "gpu.remap.failure", device).value is True
+    assert one(facts, "gpu.remap.uncorrectable", device).value == 6
+    assert not [fact for fact in facts if fact.key in {"gpu.count", "gpu.inforom_corrupt"} or fact.status.blind]

@@ -73,6 +73,12 @@ _PLAIN = _rows("""
 
     gpu.remap.failure flag remapped_row_failure remapping_failure_occurred remapped_rows/failure
 
+    gpu.repair.channel_pending flag channel_repair_pending
+
+    gpu.repair.tpc_pending flag tpc_repair_pending
+
+    gpu.memory.unrepairable flag unrepairable_memory
+
     gpu.remap.correctable int remapped_row_corr remapped_rows/correctable{_error,}
 
     gpu.remap.uncorrectable int remapped_row_unc remapped_rows/uncorrectable{_error,}
@@ -158,3 +164,11 @@ _PLAIN = _rows("""
 """)
 
 FIELDS = _PLAIN + _ECC
+
+READ = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
+    "gpu_recovery_action", "reset_required", "drain_and_reset_recommended", "health/summary", "health/bandwidth",
+    "health/route_recovery_in_progress", "health/route_unhealthy", "health/access_timeout_recovery", "health/incorrect_configuration",
+})  # fmt: skip
+"""The ends of all paths that some reader takes."""
+HARMLESS = frozenset({"display_attached", "display_active", "addressing_mode"})
+"""Fields that may say yes or error on a healthy card, reviewed over the outputs of all driver branches at hand."""

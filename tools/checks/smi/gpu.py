@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kb.address import bdf
 from kb.keys import BY_NAME
 from tools.checks.cells import read, standing
-from tools.checks.smi.fields import FIELDS, Field
+from tools.checks.smi.fields import FIELDS, HARMLESS, READ, Field
 from tools.fact import Fact, Status, Value
 
 CHECK = "smi"
@@ -88,6 +88,25 @@ def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
         return row.attrs
     default = next((fact for fact in found if fact.key == "gpu.power.default"), None)
     return {"default": default.value} if default and default.status is Status.OK else {}
+
+
+_TELLS = re.compile(
+    r"yes|true|active|(?:\w{1,20} ){0,3}required|unhealthy|degraded|insufficient|.{0,60}(?:error|fail|pending|exceed).{0,60}", re.IGNORECASE
+)
+
+
+def unknown_lines(leaves: Leaves) -> list[str]:
+    """Return the lines of fields that no reader takes and whose value may tell of trouble. A lost GPU answers all of them so; an error in place
+    of a value is told of by `gpu.field_errors`."""
+    if _errors(leaves)[1] is not None:
+        return []
+    return [
+        cell.line
+        for path, cell in leaves.all
+        if _TELLS.fullmatch(cell.text.strip())
+        and standing(cell.text) is Status.OK
+        and not any(tail in READ or tail in HARMLESS for tail in _tails(path))
+    ]
 
 
 def _errors(leaves: Leaves) -> tuple[list[tuple[str, Cell]], Cell | None]:

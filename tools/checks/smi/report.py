@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from kb.address import bdf
 from tools.checks.cells import number, standing
+from tools.checks.not_understood import not_understood
 from tools.checks.row import Unreadable
 from tools.checks.smi.complaints import read_complaints
-from tools.checks.smi.gpu import CHECK, Leaves, gpu_facts
+from tools.checks.smi.gpu import CHECK, Leaves, gpu_facts, unknown_lines
 from tools.fact import Fact, Status, blind
 
 HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_version"}
@@ -33,8 +34,8 @@ def host_facts(head: Mapping[str, str]) -> list[Fact]:
     return found
 
 
-def report_facts(host: Sequence[Fact], gpus: Sequence[Gpu], attached: str, beside: str, cut: str) -> list[Fact]:
-    """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came.
+def report_facts(host: Sequence[Fact], gpus: Sequence[Gpu], attached: str, beside: str, cut: str, *, selected: bool = False) -> list[Fact]:
+    """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came; one of `selected` sections (`-d`) does neither.
 
     A report of some of the GPUs (`-i 3`) does not tell their numbers: they are called by their address.
     """
@@ -47,6 +48,11 @@ def report_facts(host: Sequence[Fact], gpus: Sequence[Gpu], attached: str, besid
     for name, gpu in zip(names.values(), gpus, strict=True):
         found += gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
     found += read_complaints(beside, names)
+    found += not_understood(
+        CHECK, (f"{name}: {line}" for name, gpu in zip(names.values(), gpus, strict=True) for line in unknown_lines(gpu.leaves))
+    )
+    if selected:
+        return found
     if some and said is not None:
         cut = f"{int(said)} GPUs are attached, {len(gpus)} are described"
     if cut:

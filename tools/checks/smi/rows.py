@@ -36,7 +36,7 @@ CHECKS = (
             Format("nvidia-smi -L", smi_text.is_list, smi_text.parse_list),
             _complaints_of("smi"),
         ),
-        establishes=tuple(dict.fromkeys((*KEYS, *_TOLD, "gpu.missing", "driver.version", "driver.cuda_version"))),
+        establishes=tuple(dict.fromkeys((*KEYS, *_TOLD, "gpu.missing", "driver.version", "driver.cuda_version", "check.not_understood"))),
         seconds=3.0,
         partial=True,
         timeout=30.0,

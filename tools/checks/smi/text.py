@@ -33,17 +33,24 @@ def is_query(text: str) -> bool:
 
 
 def parse_query(text: str) -> Sequence[Fact]:
-    """Facts of `-q`. A section without its process list is not whole: it is left out and said to be missing."""
+    """Facts of `-q`. A section without its process list is not whole: it is left out and said to be missing. Of `-q -d ECC,…`, whose sections
+    begin without a product name, there is no whole."""
     head, sections = _sections(text)
     gpus = [_gpu(address, lines) for address, lines in sections]
-    whole = [gpu for gpu in gpus if gpu.processes is not None]
+    selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
+    whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
     if not whole:
         raise Unreadable(f"no whole GPU section after {first_line(text)!r}")
     named = {plain(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
     cut = f"{len(gpus) - len(whole)} of {len(gpus)} GPU sections break off" if len(whole) < len(gpus) else ""
     beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _after(text)
     return report_facts(
-        host_facts(named), [gpu._replace(processes=_count(gpu)) for gpu in whole], named.get("attached_gpus", ""), beside, cut
+        host_facts(named),
+        [gpu._replace(processes=_count(gpu)) for gpu in whole],
+        named.get("attached_gpus", ""),
+        beside,
+        cut,
+        selected=selected,
     )
 
 
