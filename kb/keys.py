@@ -190,12 +190,16 @@ KEYS = _rows("""
     ib.pkeys                         | list  | hca     |      | partition keys
     ib.link_downed                   | int   | hca     |      | counter
     ib.symbol_error                  | int   | hca     |      | counter
+    ib.link_error_recovery           | int   | hca     |      | counter: how often the port trained its link anew; 255 is its end
+    ib.link_integrity_errors         | int   | hca     |      | counter: local_link_integrity_errors
+    ib.ack_timeouts                  | int   | hca     |      | counter: acknowledgements that did not come in time (local_ack_timeout_err)
+    ib.sequence_errors               | int   | hca     |      | counter: packets that were asked for again (packet_seq_err)
     ib.port_rcv_errors               | int   | hca     |      | counter
     ib.port_xmit_wait                | int   | hca     |      | counter
     ib.out_of_sequence               | int   | hca     |      | counter
     ib.roce_adp_retrans              | int   | hca     |      | counter
     service.state                    | str   | service |      | active inactive failed activating not-found
-    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver driver_timed_out config_error failed_start; attrs: text
+    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver driver_timed_out config_error failed_start slurmd_fatal module_missing imex_error fm_error munge_error; attrs: text
     module.loaded                    | bool  | module  |      | kernel module loaded
     module.dkms                      | str   | module  |      | dkms state: installed built added failed
     kernel.release                   | str   | host    |      | uname -r
@@ -251,7 +255,7 @@ KEYS = _rows("""
     gemm.died                        | bool  | gpu     |      | the load ended on this GPU before its time
     sdc.mismatches                   | int   | gpu     |      | results that differ between repeats of one computation
     dcgm.failed                      | str   | gpu     |      | a DCGM test that failed; attrs: level reason text
-    dcgm.reason                      | str   | gpu     |      | why: row_remap_pending row_remap_failure sram_threshold inforom dbe thermal cuda_init pcie memory nvlink power other
+    dcgm.reason                      | str   | gpu     |      | why: row_remap_pending row_remap_failure sram_threshold inforom dbe thermal cuda_init pcie memory nvlink power memory_in_use setting other
     dcgm.passed                      | int   | host    |      | DCGM tests that passed
     dcgm.not_run                     | list  | host    |      | DCGM tests that were skipped: neither passed nor failed
     dcgm.error                       | str   | host    |      | DCGM itself did not run: no_engine busy unsupported other
@@ -311,7 +315,7 @@ KEYS = _rows("""
     store.mount                      | str   | mount   |      | shared file system, asked with a time limit: ok timeout stale error; attrs: fstype text
     store.object                     | str   | host    |      | the site's object store, asked for headers with a time limit: ok throttled error refused timeout no_name tls other; attrs: status
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
-    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
+    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature voltage watchdog os_stop leak drive cable firmware; attrs: text sensor count
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
     site.log.*                       | str   | host    |      | what a rule of the site itself found in a log of a job or of the kernel; attrs: count first last rank wrong
     site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong

@@ -96,6 +96,10 @@ WORDS = _rows("""
     ib.error                        | ibstat fails: {word}
     ib.link_downed                  | port {device} lost its link {value} times
     ib.symbol_error                 | port {device}: {value} symbol errors
+    ib.link_error_recovery          | port {device} trained its link anew {value} times
+    ib.link_integrity_errors        | port {device}: {value} link integrity errors
+    ib.ack_timeouts                 | port {device}: {value} acknowledgements came too late
+    ib.sequence_errors              | port {device}: {value} packets were asked for again
     ib.roce_adp_retrans             | port {device} sent {value} packets again
     ib.absent                       | adapter {device}, which other hosts have, is not listed
     ib.wait_contrast                | ports here waited {value} times as long to send as on the calmest host

@@ -1,5 +1,6 @@
 """dcgmi diag: DCGM 3 and 4 as JSON, the table people paste, and no result at all."""
 
+import json
 import os
 from pathlib import Path
 
@@ -62,3 +63,37 @@ def test_published_outputs_are_read_right(name: str, wanted: Fact) -> None:
     (path,) = (path for path in FOLDER.glob("*.txt") if name in path.name)
     facts = CHECKS["dcgm2"].read(path.read_text())
     assert [(f.key, f.value, f.device) for f in facts if f.key == "dcgm.reason"] == [(wanted.key, wanted.value, wanted.device)]
+
+
+def warned(*warnings: str, test: str = "memory") -> tuple[Fact, ...]:
+    rows = [{"warning": warning, "error_id": 41, "error_category": 8} for warning in warnings]
+    result = {"entity_group": "GPU", "entity_id": 5, "status": "Fail", "warnings": rows}
+    body = {"test_categories": [{"tests": [{"name": test, "results": [result]}]}]}
+    return CHECKS["dcgm2"].read(json.dumps({"DCGM Diagnostic": body}))
+
+
+SETTINGS = [
+    ("Couldn't allocate at least 75.0% of GPU memory on GPU 5", "memory_in_use"),
+    ("Unable to allocate memory on GPU 5", "memory_in_use"),
+    ("Persistence mode for GPU 5 is disabled. Enable persistence mode", "setting"),
+    ("Detected environment variable CUDA_VISIBLE_DEVICES, which may hide GPU 5", "setting"),
+    ("Found a driver on the denylist: nouveau", "setting"),
+    ("MIG configuration is incompatible with the diagnostic on GPU 5", "setting"),
+    ("GPU 5 is in prohibited compute mode", "setting"),
+    ("ECC is not enabled on GPU 5", "setting"),
+    ("No permission to read /dev/nvidia5", "setting"),
+    ("The GPUs are not the same SKU", "setting"),
+]
+
+
+@pytest.mark.parametrize(("warning", "reason"), SETTINGS)
+def test_a_warning_about_the_machines_use_or_settings_is_no_failed_test(warning: str, reason: str) -> None:
+    facts = {fact.key: fact for fact in warned(warning)}
+    assert facts["dcgm.reason"].value == reason
+    assert facts["dcgm.not_run"].value == ["memory"]
+    assert "dcgm.failed" not in facts
+
+
+def test_beside_a_fault_a_setting_excuses_nothing() -> None:
+    facts = {fact.key: fact for fact in warned(SETTINGS[0][0], "GPU 5 has uncorrectable memory errors and row remappings are pending")}
+    assert (facts["dcgm.failed"].value, facts["dcgm.reason"].value) == ("memory", "row_remap_pending")

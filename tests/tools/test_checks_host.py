@@ -348,6 +348,106 @@ def test_counters_and_partition_keys_are_told() -> None:
     }
 
 
+COUNTED = {
+    "counters/link_error_recovery": "ib.link_error_recovery",
+    "counters/local_link_integrity_errors": "ib.link_integrity_errors",
+    "hw_counters/local_ack_timeout_err": "ib.ack_timeouts",
+    "hw_counters/packet_seq_err": "ib.sequence_errors",
+}
+UNKNOWN = ["counters/port_xmit_discards", "counters/excessive_buffer_overrun_errors", "hw_counters/implied_nak_seq_err", "hw_counters/req_remote_access_errors",
+           "counters/port_rcv_remote_physical_errors", "hw_counters/rnr_nak_retry_err", "counters/VL15_dropped"]  # fmt: skip
+HARMLESS = [
+    "hw_counters/req_cqe_flush_error",
+    "hw_counters/duplicate_request",
+    "hw_counters/np_cnp_sent",
+    "counters/port_rcv_data",
+    "hw_counters/lifespan",
+]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counters_of_a_bad_link_are_facts(name: str) -> None:
+    (fact,) = read("ibstat", f"/sys/class/infiniband/mlx5_2/ports/1/{name}:40110\n")
+    assert (fact.key, fact.value, fact.device) == (COUNTED[name], 40110, "mlx5_2")
+
+
+@pytest.mark.parametrize("count", [7, 0])
+@pytest.mark.parametrize("name", [*UNKNOWN, *HARMLESS])
+def test_an_error_counter_that_no_reader_takes_is_named_once_it_counts(name: str, count: int) -> None:
+    text = f"/sys/class/infiniband/mlx5_2/ports/1/counters/link_downed:0\n/sys/class/infiniband/mlx5_2/ports/1/{name}:{count}\n"
+    told = [fact.line for fact in read("ibstat", text) if fact.key == "check.not_understood"]
+    assert told == ([f"mlx5_2 {name.split('/')[1]}: 7"] if count and name in UNKNOWN else [])
+
+
+SERVICE_LINES = [
+    ("slurmd[4410]: slurmd: fatal: Unable to determine this slurmd's NodeName", "slurmd_fatal"),
+    ("slurmd[4410]: fatal: Could not open file /etc/slurm/slurm.conf", "slurmd_fatal"),
+    ("nvidia-imex[512]: [ERROR] [tid 512] Failed to allocate Imex session: NV_ERR_IN_USE", "imex_error"),
+    ("nvidia-fabricmanager-start.sh[77]: Error: ib_umad module is not loaded", "module_missing"),
+    ("openibd[77]: modprobe: FATAL: Module mlx5_ib not found", "module_missing"),
+    ('munged[77]: error: Keyfile is insecure: "/etc/munge/munge.key" should not be readable', "munge_error"),
+    ('dcgm-exporter[77]: level=fatal msg="error starting the host engine"', None),
+    ("kubelet[77]: E0326 failed to get the container runtime's status", None),
+    ("chronyd[77]: Fatal error : Could not open /var/run/chrony.drift", None),
+]
+
+
+@pytest.mark.parametrize(("line", "event"), SERVICE_LINES)
+def test_what_services_complain_of_is_known_or_named(line: str, event: str | None) -> None:
+    facts = read("sysd", f"Aug 30 21:10:01 gpu-001 {line}\n")
+    assert not [fact for fact in facts if fact.status is Status.ABSENT]
+    assert [(fact.key, fact.value) for fact in facts] == ([("service.event", event)] if event else [("check.not_understood", 1)])
+
+
+@pytest.mark.parametrize("priority", range(8))
+def test_in_a_journal_the_priority_says_what_is_an_error(priority: int) -> None:
+    line = f'{{"MESSAGE":"something nobody has seen","_SYSTEMD_UNIT":"slurmd.service","PRIORITY":"{priority}"}}\n'
+    assert [fact.key for fact in read("sysd", line)] == (["check.not_understood"] if priority <= 3 else ["service.event"])
+
+
+SEL = [
+    ("Voltage P1V05_STBY | Lower Critical going low ", "voltage"),
+    ("Voltage #0x60 | Upper Non-recoverable going high", "voltage"),
+    ("Watchdog2 #0xca | Hard reset", "watchdog"),
+    ("Watchdog2 #0xca | Timer expired", "watchdog"),
+    ("OS Critical Stop #0x46 | Run-time critical stop", "os_stop"),
+    ("OS Stop/Shutdown #0x46 | Run-time critical stop", "os_stop"),
+    ("Cooling Device LEAK_SENS_2 | State Asserted", "leak"),
+    ("Drive Slot / Bay #0x0b | Drive Fault", "drive"),
+    ("Drive Slot / Bay #0x0b | Predictive Failure", "drive"),
+    ("Cable/Interconnect #0x90 | Config Error", "cable"),
+    ("Memory #0x02 | Uncorrectable ECC", "memory"),
+    ("Power Supply PSU2 | Failure detected", "psu"),
+    ("Fan FAN3 | Lower Critical going low ", "fan"),
+    ("Critical Interrupt #0x21 | PCI SERR", "pcie"),
+    ("Processor CPU1 | IERR", "cpu"),
+    ("Microcontroller GB_FPGA | Transition to Critical from less severe", None),
+    ("Module/Board HGX | State Asserted", None),
+    ("System Event #0x12 | Undetermined system hardware failure", None),
+]
+SEL_ORDINARY = [
+    "Event Logging Disabled SEL | Log area reset/cleared",
+    "System Event #0x12 | Timestamp Clock Sync",
+    "System Boot Initiated #0x1 | Initiated by power up",
+    "Power Unit #0x1 | Power off/down",
+    "OS Boot #0x1 | C: boot completed",
+    "Button #0x1 | Power Button pressed",
+    "Memory #0x02 | Correctable ECC",
+]
+
+
+@pytest.mark.parametrize(("row", "kind"), SEL)
+def test_each_row_of_the_bmcs_log_is_of_a_known_kind_or_named(row: str, kind: str | None) -> None:
+    facts = read("ipmi", f"  2c | 08/30/2026 | 21:14:07 | {row} | Asserted\n")
+    assert [(fact.key, fact.value) for fact in facts] == ([("ipmi.event", kind)] if kind else [("check.not_understood", 1)])
+
+
+@pytest.mark.parametrize("row", SEL_ORDINARY)
+def test_an_ordinary_row_of_the_bmcs_log_is_clean(row: str) -> None:
+    facts = read("ipmi", f"  2c | 08/30/2026 | 21:14:07 | {row} | Asserted\n")
+    assert [fact.status for fact in facts] == [Status.ABSENT]
+
+
 def test_a_machine_without_rdma_devices_says_so_and_one_with_them_does_not() -> None:
     none = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
     assert value(read("ibstat", none), "ib.none") is True

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kb.scan import lines_in
+from tools.checks.not_understood import not_understood
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -31,11 +32,26 @@ _EMPTY = re.compile(r"SEL has no entries")
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("psu", re.compile(r"(?i)(?:power supply|\bpsu?\d|power unit|pwr).*(?:fail|lost|predictive|redundancy degraded|out of range|inactive)")),
     ("fan", re.compile(r"(?i)\bfan.*(?:fail|lower (?:critical|non-recoverable)|redundancy lost|below|lost|stopped)")),
+    ("drive", re.compile(r"(?i)(?:drive|disk|nvme|bay).*(?:fault|fail|predictive|rebuild|not (?:consistent|redundant))")),
     ("pcie", re.compile(r"(?i)(?:pci|critical interrupt|gpu (?:baseboard|board|slot)|\bslot\b).*(?:fatal|perr|serr|uncorrectable|bus error|link down|fault)")),
     ("memory", re.compile(r"(?i)(?:memory|dimm).*(?:uncorrectable|fail|disabled)")),
     ("cpu", re.compile(r"(?i)(?:processor|cpu\d?).*(?:ierr|thermal trip|machine check|configuration error|uncorrectable)")),
+    ("voltage", re.compile(r"(?i)volt.*(?:(?:lower|upper) (?:critical|non-recoverable)|limit exceeded|out of range|fail)")),
+    ("watchdog", re.compile(r"(?i)watchdog.*(?:hard reset|power (?:down|off|cycle)|timer expired|os (?:run|load))")),
+    ("os_stop", re.compile(r"(?i)os (?:critical )?stop|run-?time (?:critical )?stop|run-?time soft stop|kernel panic")),
+    ("leak", re.compile(r"(?i)leak.*(?:asserted|detected|critical|fault)|coolant.*(?:lower|critical|low|fail)")),
+    ("cable", re.compile(r"(?i)(?:cable|interconnect).*(?:incorrect|config\w* error|not connected|disconnected|fault)")),
+    ("firmware", re.compile(r"(?i)(?:system firmware|post|bios).*(?:error|hang|fail)")),
     ("temperature", re.compile(r"(?i)temp.*upper (?:critical|non-recoverable)")),
 )  # fmt: skip
+
+
+_ORDINARY = re.compile(
+    r"(?i)boot|log area|event log\w* (?:clear|disab)|timestamp|clock sync|power (?:off|down|on|cycle|reset)|acpi|presence|button|session|"
+    r"version|initiated|initialized|installed|enabled|state deasserted|transition to (?:ok|running|active|idle)|fully redundant|redundancy regained|"
+    r"deasserted|correctable ecc\b(?!.*limit)|returned to normal|soft reset|device (?:enabled|present)|chassis|unlocked"
+)
+"""What a healthy machine's log says."""
 
 
 def is_events(text: str) -> bool:
@@ -44,13 +60,16 @@ def is_events(text: str) -> bool:
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Troubles that still stand: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
+    """Troubles that still stand, and rows of no known kind: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
     if (why := _NO_BMC.search(text)) and not any(_EVENT.match(line) for line in lines_in(text)):
         return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
+    unknown: list[str] = []
     for line in lines_in(text):
         row = _EVENT.match(line)
         kind = _kind(f"{row[3]} {row[4]}") if row else ""
+        if row and not kind and row[5] != "Deasserted" and not _ORDINARY.search(f"{row[3]} {row[4]}"):
+            unknown.append(line.strip())
         if row and kind:
             name = (kind, row[3], row[4])
             if row[5] == "Deasserted":
@@ -68,6 +87,7 @@ def parse_events(text: str) -> Sequence[Fact]:
         )
         for (kind, sensor, text), rows in standing.items()
     ]
+    found += not_understood(CHECK, unknown)
     return found or [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="no trouble in the BMC's event log")]
 
 
@@ -143,7 +163,7 @@ CHECKS = (
             Format("ipmitool sdr", is_sensors, parse_sensors),
             Format("ipmitool", is_broken, parse_broken),
         ),
-        establishes=("ipmi.event", "ipmi.inlet", "ipmi.sensor", "check.skipped"),
+        establishes=("ipmi.event", "check.not_understood", "ipmi.inlet", "ipmi.sensor", "check.skipped"),
         seconds=6.0,
         settle=settle,
     ),

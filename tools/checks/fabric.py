@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kb.address import bdf
 from kb.scan import lines_in
+from tools.checks.not_understood import not_understood
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, Value
 
@@ -41,7 +42,16 @@ _COUNTERS = {
     "port_xmit_wait": "ib.port_xmit_wait",
     "out_of_sequence": "ib.out_of_sequence",
     "roce_adp_retrans": "ib.roce_adp_retrans",
+    "link_error_recovery": "ib.link_error_recovery",
+    "local_link_integrity_errors": "ib.link_integrity_errors",
+    "local_ack_timeout_err": "ib.ack_timeouts",
+    "packet_seq_err": "ib.sequence_errors",
 }
+_TROUBLE = re.compile(r"\w*(?:err|discard|drop|timeout|fail|overrun|violation|exceeded)\w*", re.IGNORECASE)
+_ORDINARY = re.compile(
+    r"\w*flush_error|rx_icrc\w*|duplicate_request|port_xmit_wait|\w*_ecn_\w*|\w*cnp\w*|max_\w*|lifespan|resp_local_length_error"
+)
+"""Counters that count on healthy ports too: closed connections, congestion control."""
 _LINK = re.compile(
     r"l\S{9,11} .{0,120} ([A-Za-z0-9_.-]{1,40}) -> \S{0,300}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/infiniband/\1\s*$"
 )
@@ -146,8 +156,9 @@ def is_counters(text: str) -> bool:
 
 
 def parse_counters(text: str) -> Sequence[Fact]:
-    """The counters that tell something, and the partition keys in use (zero is an empty slot)."""
+    """The counters that tell something, and the partition keys in use (zero is an empty slot). Any other that counts errors is named."""
     found: list[Fact] = []
+    unknown: list[str] = []
     pkeys: dict[str, list[str]] = {}
     for line in lines_in(text):
         said = _COUNTER.match(line)
@@ -160,11 +171,13 @@ def parse_counters(text: str) -> Sequence[Fact]:
                 keys.append(f"0x{int(said[5], 16):04x}")
         elif said[4] in _COUNTERS and re.fullmatch(r"[0-9]{1,19}", said[5]):
             found.append(Fact(CHECK, _COUNTERS[said[4]], int(said[5]), device, line=line.strip()[:200]))
+        elif _TROUBLE.fullmatch(said[4]) and not _ORDINARY.fullmatch(said[4]) and said[5].strip("0"):
+            unknown.append(f"{device} {said[4]}: {said[5]}")
     lists = [
         Fact(CHECK, "ib.pkeys", sorted(set(keys)), device, line=f"{device}: {' '.join(sorted(set(keys)))}")
         for device, keys in pkeys.items()
     ]
-    return found + lists
+    return [*found, *lists, *not_understood(CHECK, unknown)]
 
 
 def is_addresses(text: str) -> bool:
@@ -203,7 +216,16 @@ CHECKS = (
             Format("infiniband counters", is_counters, parse_counters),
             Format("adapters' addresses", is_addresses, parse_addresses),
         ),
-        establishes=("ib.count", "ib.bdf", "ib.none", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
+        establishes=(
+            "check.not_understood",
+            "ib.count",
+            "ib.bdf",
+            "ib.none",
+            "ib.error",
+            "ib.pkeys",
+            *(key for key, *_ in _FIELDS),
+            *_COUNTERS.values(),
+        ),
         seconds=2.0,
     ),
 )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kb.logs.timestamps import Prefix, split
 from kb.scan import lines_in
 from tools.checks.lines import WITHOUT_ENTRIES
+from tools.checks.not_understood import not_understood, telling_lines
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -70,6 +71,15 @@ EVENTS = (
         "",
         r"config(?:uration)? (?:file )?(?:error|is invalid)|failed to (?:load|parse) config|(?:syntax|parse) error in .{0,80}conf",
     ),
+    _row("slurmd_fatal", "slurm", r"\bfatal: "),
+    _row("module_missing", "fabric imex openibd dcgm", r"module is not loaded|modprobe: (?:FATAL|ERROR)"),
+    _row("imex_error", "imex", r"\[ERROR\]|failed to allocate imex"),
+    _row(
+        "fm_error",
+        "fabric",
+        r"^(?:\[\w{1,10}\] )?(?:error: )?(?:failed to (?:open|initialize|set up|configure)|could not|cannot) .{0,120}(?:nvswitch|nvlink|fabric|driver)",
+    ),
+    _row("munge_error", "munge", r"(?:^|\] ?)(?:error|emerg|crit(?:ical)?|alert): |failed to|keyfile is insecure"),
     _row("failed_start", "", r"^Failed to start |Start request repeated too quickly|aborting fabric manager"),
     _row("failed_start", "", r"failed with result '(?:exit-code|timeout|start-limit-hit|core-dump|signal|protocol)'"),
 )
@@ -114,12 +124,18 @@ def is_journal(text: str) -> bool:
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
-    """Events by unit, repeats folded. A journal without any says so."""
+    """Events by unit, repeats folded, and the errors that are of no known kind. A journal without any says so."""
     groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
+    unknown: list[str] = []
     for line in lines_in(text):
+        known = False
         for value, unit, prefix in _events(line):
+            known = True
             groups.setdefault((value, unit), []).append((prefix, line))
+        if not known and _is_error(line):
+            unknown.append(line)
     found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]
+    found += not_understood(CHECK, unknown)
     return found or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
 
 
@@ -132,6 +148,16 @@ def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
     if not unit:
         return []
     return [(row.value, unit, prefix) for row in EVENTS if _writes(row, unit, prefix) and row.pattern.search(prefix.message[:2000])][:1]
+
+
+_ERROR = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
+
+
+def _is_error(line: str) -> bool:
+    """Whether its writer calls a line an error: by its priority, where the journal gives one, else by its words."""
+    if line.startswith("{"):
+        return _ERROR.search(line) is not None
+    return split(line).source not in ("", "kernel") and any(True for _ in telling_lines(line))
 
 
 def _writes(row: UnitRow, unit: str, prefix: Prefix) -> bool:
@@ -188,7 +214,7 @@ CHECKS = (
             ),
         ),
         formats=(Format("systemctl show", is_units, parse_units), WITHOUT_ENTRIES, Format("journal", is_journal, parse_journal)),
-        establishes=("service.state", "service.event"),
+        establishes=("service.state", "service.event", "check.not_understood"),
         seconds=3.0,
         partial=True,
         damage="tell",

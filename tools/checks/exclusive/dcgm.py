@@ -23,6 +23,25 @@ from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
 TOOL = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
+SETTINGS = (
+    (
+        "memory_in_use",
+        re.compile(
+            r"(?:couldn'?t|could not|unable to|failed to) allocate .{0,40}(?:memory|%)|not enough (?:free )?memory|other process",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "setting",
+        re.compile(
+            r"persistence mode|environment variable|deny.?list|nouveau|MIG (?:mode|config\w*|is enabled)|compute mode|exclusive.process|"
+            r"ECC (?:mode )?(?:is )?(?:not enabled|disabled)|permission|not (?:of )?the same (?:SKU|type|model)|different (?:SKU|type|model)s?|"
+            r"(?:application|graphics) clocks? (?:are|is|have been) (?:set|locked)|in use by|cgroup",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""Warnings that tell of how the machine is used or set up. Such a test found nothing: it was not run as it should be."""
 REASONS = (
     ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
     (
@@ -188,7 +207,9 @@ def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
             found += _failure(check, row)
     passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
     found.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
-    not_run = sorted({row.test for row in reading.results if row.status not in ("pass", "fail", "warn")})
+    not_run = sorted(
+        {row.test for row in reading.results if row.status not in ("pass", "fail", "warn") or (row.status == "fail" and _setting_of(row))}
+    )
     if not_run:
         found.append(Fact(check, "dcgm.not_run", not_run[:40], line=f"not run: {', '.join(not_run)}"[:300]))
     if reading.cut:
@@ -196,7 +217,17 @@ def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
     return found
 
 
+def _setting_of(row: Result) -> str:
+    """The setting on which a test failed; "" where any of its warnings tells of more."""
+    said = [part for part in row.says.split("; ") if part.strip()]
+    of = [next((name for name, pattern in SETTINGS if pattern.search(part)), "") for part in said]
+    return of[0] if of and all(of) else ""
+
+
 def _failure(check: str, row: Result) -> list[Fact]:
+    if setting := _setting_of(row):
+        line = f"{row.test or 'diagnostic'}: not run as it should be, {row.says}"[:300]
+        return [Fact(check, "dcgm.reason", setting, device, line=line, attrs={"status": row.status}) for device in row.gpus or (None,)]
     reason = next((name for name, pattern in REASONS if pattern.search(row.says)), None)
     reason = reason or next((name for name, pattern in REASONS if pattern.search(row.test)), "other")
     line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
