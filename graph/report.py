@@ -55,6 +55,8 @@ class FileRead(Stored):
     """Things that it says and that were not kept: events of devices that no host has, and more of anything than machines have."""
     not_understood: int = 0
     """Lines of it that may tell of trouble and that no reader knows; `line` is the first of them where no error was found."""
+    foreign: str = ""
+    """Events of GPUs that no host of the incident has, in words."""
     recognised: bool = True
     """Whether some reader knows this kind of output. Of any other nothing can be said, least of all that it is clean."""
 

@@ -269,6 +269,7 @@ KEYS = _rows("""
     check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.left_out                   | str   | host    |      | a command whose output was too long to be taken whole: read was only what matters of it
     check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three)
+    check.foreign                    | int   | host    |      | events in a text that was handed in, of GPUs that no host of the incident has; attrs: bdf(of the first)
     check.skipped                    | str   | host    |      | why a check was not run: busy not_known no_tool no_device; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
     docker.nvidia_runtime            | bool  | host    |      | an NVIDIA runtime is among them

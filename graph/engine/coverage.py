@@ -9,7 +9,7 @@ from kb.taxonomy.labels import Leaf
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
 
-UNASKED = frozenset({"check.no_target", "check.left_out", NOT_UNDERSTOOD})
+UNASKED = frozenset({"check.no_target", "check.left_out", "check.foreign", NOT_UNDERSTOOD})
 """Keys whose facts say that a part of a look was left out."""
 _ABOUT_LOOKS = UNASKED | {"check.skipped", "job.log"}
 NOBODY_TO_ASK = frozenset({"no_tool", "no_device"})

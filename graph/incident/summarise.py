@@ -31,6 +31,7 @@ from graph.report import FileRead
 from graph.state import Attachment, Brief, Incident, ItemKind, LogDigest
 from kb.address import bdf
 from tools.apart import LONG
+from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact
 from tools.inventory.jobs import JobPlace
 from tools.inventory.ranges import fold
@@ -144,6 +145,8 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
             files.append(unread(given, "too_long"))
             continue
         found, left_out = kept_of(read.pasted, (*case.facts, *facts), addresses)
+        if not is_file(given):  # a block of a message may be a command, and nobody expects that it is read
+            found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
         facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
         logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])

@@ -64,6 +64,7 @@ def acknowledged(
     facts = list(facts)
     odd = [fact for fact in facts if is_odd(fact)]
     unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
+    foreign = next((fact.line for fact in facts if fact.key == "check.foreign"), "")
     kinds = {(fact.key, repr(fact.value)) for fact in odd}
     first = min(odd, key=_order, default=None)
     line = first.in_words().removeprefix(_OF_THE_LOG) if first else unknown[0].line if unknown else ""
@@ -76,6 +77,7 @@ def acknowledged(
         left_out=left_out,
         not_understood=sum(fact.value for fact in unknown if isinstance(fact.value, int)),
         recognised=recognised or bool(odd),
+        foreign=foreign,
     )
 
 
@@ -91,13 +93,15 @@ def in_words(row: FileRead) -> str:
         return f"{size}: not read, {UNREAD[row.unread]}"
     if not row.recognised:
         return f"{size}: I cannot read this kind of output{_unknown(row, first=True)}{_rest(row)}"
+    if not row.kinds and row.foreign:
+        return f"{size}: {row.foreign}{_unknown(row)}{_rest(row)}"
     if not row.kinds and row.not_understood:
         return f"{size}: no error that I know{_unknown(row, first=True)}{_rest(row)}"
     if not row.kinds:
         return f"{size}: nothing that I know as an error{_rest(row)}"
     when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
     said = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
-    return f"{size}: {said}{_unknown(row)}{_rest(row)}"
+    return f"{size}: {said}{f'; {row.foreign}' if row.foreign else ''}{_unknown(row)}{_rest(row)}"
 
 
 def _unknown(row: FileRead, *, first: bool = False) -> str:

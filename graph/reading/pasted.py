@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from graph.state import Attachment, Item
 from kb.logs.job.ranks import untag
-from kb.logs.timestamps import find_time
+from kb.logs.timestamps import find_time, split
 from kb.redact import redact
 from kb.scan import LONGEST, lines_in
 from tools.checks.few import few, gone_of
@@ -39,7 +39,9 @@ _MOST_HEAD = 60
 async def shelve(item: Item, evidence: EvidenceStore) -> Item:
     """The item as it may be stored: words redacted and bounded, everything pasted or attached in the evidence store by digest."""
     handed_in = [given.model_copy(update={"size": given.size or len(given.text.encode())}) for given in item.attachments]
-    kept = [await _shelved(given, item.incident, evidence) for given in (*handed_in, *fenced(item.text))]
+    kept = [
+        await _shelved(given, item.incident, evidence) for given in (*handed_in, *fenced(item.text), *quoted(without_fences(item.text)))
+    ]
     return item.model_copy(update={"text": redact(without_fences(item.text)).strip()[:LONGEST_TEXT], "attachments": tuple(kept)})
 
 
@@ -54,6 +56,30 @@ def fenced(text: str) -> tuple[Attachment, ...]:
     """Blocks between triple backticks are pasted logs, not words."""
     blocks = (block.strip() for block in FENCE.findall(text))
     return tuple(Attachment(name=f"pasted {n}", text=block) for n, block in enumerate((b for b in blocks if "\n" in b or len(b) > 40), 1))
+
+
+_MACHINES = re.compile(
+    r"(?:[\w.-]{1,80} )?kernel: (?:\[ *\d{1,10}\.\d{1,9}\] ?)?\S|NVRM: (?:Xid|GPU|RmInit|API mismatch|The NVIDIA|RC watchdog)|"
+    r"nvidia-nvswitch\d{0,3}: |SXid \(PCI|mlx5_core [0-9a-f]{4}:|NETDEV WATCHDOG: |"
+    r"\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] .{0,80}NCCL (?:WARN|INFO)|NCCL WARN |\[rank ?\d{1,6}\]: ?\S|"
+    r"slurmstepd: error|srun: error|Traceback \(most recent call last\)"
+)
+"""How lines begin that machines print, wherever in a sentence somebody pasted them."""
+_MOST_QUOTED = 2000
+
+
+def quoted(text: str) -> tuple[Attachment, ...]:
+    """Lines of logs that somebody pasted without a fence, known by their form. They stay words as well."""
+    lines = [line for raw in lines_in(text)[:_MOST_QUOTED] if (line := _quoted_line(raw.strip().strip("`")))]
+    return (Attachment(name="pasted lines", text="\n".join(lines)),) if lines else ()
+
+
+def _quoted_line(line: str) -> str:
+    """A line from where its machine's words begin; "" where it has none."""
+    found = _MACHINES.search(line[:4000])
+    if found is None:
+        return ""
+    return line if split(line).found else line[found.start() :]
 
 
 def without_fences(text: str) -> str:

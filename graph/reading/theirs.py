@@ -10,18 +10,30 @@ from kb.address import bdf
 from kb.keys import find
 from tools.fact import Fact
 
+LONGEST_TOLD = 80
 MOST_TOLD = 4096
 """Facts from texts that an incident keeps."""
 
 
 def kept_of(pasted: Pasted, others: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
     """The facts to keep, and how many things that the text says are left out. `others` were kept before; `addresses` are those of every GPU
-    that there may be, none where that is not known."""
+    that there may be, none where that is not known. Events at any other address speak for nothing; one fact names them."""
     places = {"", *addresses}
     may_be = tuple(fact for fact in pasted.facts if not addresses or _at(fact) in places)
+    foreign = [fact for fact in pasted.facts if addresses and _at(fact) not in places]
     room = max(0, MOST_TOLD - sum(not fact.host for fact in others))
     kept = may_be[:room]
-    return kept, pasted.left_out + len(pasted.facts) - len(kept)
+    return (*kept, *_foreign(foreign)), pasted.left_out + len(may_be) - len(kept)
+
+
+def _foreign(facts: Sequence[Fact]) -> list[Fact]:
+    """One fact for events of GPUs that no host of the incident has: a log of another host, or of another cluster."""
+    if not facts:
+        return []
+    first = facts[0].in_words()[:LONGEST_TOLD]
+    others = f" and {len(facts) - 1} more" if len(facts) > 1 else ""
+    line = f"{first}{others}: no GPU of these hosts has that address. Another host?"
+    return [Fact(facts[0].check, "check.foreign", len(facts), line=line, attrs={"bdf": _at(facts[0])})]
 
 
 def _at(fact: Fact) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from graph.engine.abnormal import is_odd
 from graph.reading.files import UNREAD, acknowledged, as_text, handed_in, in_words
-from graph.reading.pasted import read_pasted
+from graph.reading.pasted import quoted, read_pasted
 from graph.report import FileRead
 from graph.state import Attachment, Item, ItemKind, Unread
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -21,8 +21,8 @@ KERNEL = "[Wed May 20 02:41:10 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, n
 
 
 def read(name: str, text: str, size: int = 0) -> FileRead:
-    given = Attachment(name=name, size=size or len(text))
-    return acknowledged(given, read_pasted(text, CHECKS).facts, is_odd)
+    given, pasted = Attachment(name=name, size=size or len(text)), read_pasted(text, CHECKS)
+    return acknowledged(given, pasted.facts, is_odd, recognised=pasted.recognised)
 
 
 def test_a_file_is_acknowledged_by_its_size_and_what_was_found_in_it() -> None:
@@ -30,7 +30,87 @@ def test_a_file_is_acknowledged_by_its_size_and_what_was_found_in_it() -> None:
     assert in_words(read("dmesg", KERNEL)).endswith(
         "bytes: Xid 79 on 0000:9b:00.0: GPU fell off the PCIe bus: driver reads all ones at 02:41 UTC"
     )
-    assert in_words(read("notes.txt", "hello\nworld\n", 12)) == "12 bytes: nothing that I know as an error"
+    assert in_words(read("notes.txt", "hello\nworld\n", 12)) == "12 bytes: I cannot read this kind of output"
+
+
+UNKNOWN_KINDS = {
+    "mlxlink": "Module Info\n-----------\nTemperature [C] : 71 [-10..80]\nRx LOS [per lane] : 0,0,1,0\n",
+    "iblinkinfo": 'Switch: 0xb0cf leaf-07:\n 12 4[  ] ==( Down/ Polling)==> [  ] "" ( )\n',
+    "ibdiagnet": "-E- Link lid=12 port=4 has speed 25 while both ports support 100\nStage  Warnings  Errors\nNodes Info 0 3\n",
+    "dcgmi nvlink": "+----+\n| NVLINK Error Counts |\n| GPU 0 |\n+----+\n| Link 0 | CRC FLIT Error | 812 |\n",
+    "perfquery": "# Port counters: Lid 12 port 1\nSymbolErrorCounter:..............812\nLinkDownedCounter:...............4\n",
+    "json": '{"status": "degraded", "devices": [{"id": 3, "state": "failed"}]}\n',
+    "yaml": "nodes:\n  - name: gpu-001\n    healthy: false\n",
+    "table": "NODE     STATE    GPUS\ngpu-001  drained  7/8\n",
+}
+"""Outputs that people send and that no reader knows."""
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_KINDS)
+def test_an_output_of_no_known_form_is_never_called_clean(kind: str) -> None:
+    row = read("out.txt", UNKNOWN_KINDS[kind])
+    assert (row.recognised, row.kinds) == (False, 0)
+    assert "I cannot read this kind of output" in in_words(row)
+
+
+def test_lines_that_may_tell_of_trouble_are_counted_and_the_first_is_shown() -> None:
+    row = read(
+        "rank0.log", "2026-05-20T02:40:00Z step 1\n2026-05-20T02:41:00Z ERROR: the frobnicator is lost\n2026-05-20T02:42:00Z FATAL: gone\n"
+    )
+    assert (row.recognised, row.kinds, row.not_understood) == (True, 0, 2)
+    assert row.line == "2026-05-20T02:41:00Z ERROR: the frobnicator is lost"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["2026-05-20T02:40:00Z step 12 loss 2.31 errors=0", "2026-05-20T02:40:00Z INFO retrying after timeout", "2026-05-20T02:40:00Z no errors so far",
+     "2026-05-20T02:40:00Z Link Failure: No", "2026-05-20T02:40:00Z timeout: 1800"],
+)  # fmt: skip
+def test_a_log_that_tells_of_no_trouble_is_clean(line: str) -> None:
+    row = read("rank0.log", f"{line}\n")
+    assert (row.recognised, row.kinds, row.not_understood) == (True, 0, 0)
+    assert in_words(row).endswith("nothing that I know as an error")
+
+
+QUOTED = {
+    "kernel: NVRM: Xid (PCI:0000:9b:00): 95, pid=5122, name=python3, Uncontained: FBHUB.": ("kernel.xid", 95),
+    "we see NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.": ("kernel.xid", 79),
+    "[ 4021.551200] NVRM: Xid (PCI:0000:a7:00): 64, Row Remapper: Failed to store the remap": ("kernel.xid", 64),
+    "Aug 30 21:10:01 gpu-001 kernel: NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE": ("kernel.xid", 48),
+    "> gpu-001 kernel: mlx5_core 0000:4d:00.0 ens4: TX timeout detected": ("kernel.mlx5", "tx_timeout"),
+    "NETDEV WATCHDOG: ens4f1np1 (mlx5_core): transmit queue 7 timed out 5030 ms": ("kernel.mlx5", "tx_timeout"),
+    "n1:5:6 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu-003<41109>": (
+        "job.error",
+        "nccl_remote_exited",
+    ),
+    "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.": ("job.error", "cuda_oom"),
+    "srun: error: Node failure on gpu-003": ("job.error", "node_failed"),
+    "`slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.`": (
+        "job.error",
+        "host_killed",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", QUOTED)
+def test_a_line_of_a_log_is_read_without_a_fence(line: str) -> None:
+    (given,) = quoted(f"gpu-001 misbehaves, this is what it printed:\n{line}\nplease help")
+    assert QUOTED[line] in {(fact.key, fact.value) for fact in read_pasted(given.text, CHECKS).facts}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu-001 is in trouble",
+        "Xid 79 on gpu-001?",
+        "the kernel panics",
+        "NCCL hangs since 2026-05-20 03:10",
+        "see rank 3: it is slow",
+        "it said: error",
+    ],
+)
+def test_words_are_no_log(text: str) -> None:
+    assert quoted(text) == ()
 
 
 def test_every_reason_why_a_file_was_not_read_says_what_to_send_instead() -> None:

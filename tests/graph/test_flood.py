@@ -201,11 +201,12 @@ def test_a_clue_holds_for_no_value_but_those() -> None:
 # --- what people handed in
 
 
-def test_events_of_gpus_that_no_host_has_are_counted_and_not_kept() -> None:
+def test_events_of_gpus_that_no_host_has_are_named_in_one_fact_and_not_kept() -> None:
     found = read_pasted("\n".join((pair(0), pair(1), "[9.5] NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fallen off the bus.")), CHECKS)
     kept, left_out = kept_of(found, (), frozenset({"0000:19:00.0"}))
     assert [fact.device for fact in kept if fact.key == "kernel.xid"] == ["0000:19:00.0"]
-    assert left_out == 2
+    assert [(fact.value, fact.attrs) for fact in kept if fact.key == "check.foreign"] == [(2, {"bdf": "0000:00:00.0"})]
+    assert left_out == 0
     assert kept_of(found, (), frozenset()) == (found.facts, 0), "where that is not known all are kept"
 
 

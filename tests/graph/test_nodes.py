@@ -221,7 +221,8 @@ def test_pasted_blocks_are_logs_and_the_rest_words() -> None:
     text = "it hangs\n```\nline one\nline two\n```\nplease help `x`"
     assert [block.text for block in fenced(text)] == ["line one\nline two"]
     assert without_fences(text).split() == ["it", "hangs", "please", "help", "`x`"]
-    assert read_pasted("nothing any parser knows", CHECKS).facts == ()
+    unknown = read_pasted("nothing any parser knows", CHECKS)
+    assert ([(fact.key, fact.value) for fact in unknown.facts], unknown.recognised) == ([("check.not_understood", 0)], False)
 
 
 async def test_what_is_stored_of_an_item_is_redacted() -> None:
