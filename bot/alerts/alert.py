@@ -12,7 +12,9 @@ from tools.inventory.ranges import fold
 
 LONGEST_NAME, LONGEST_SUMMARY, MOST_SHOWN = 80, 300, 6
 MANY = "many causes at once"
-_XID = re.compile(r"\bxid\b\D{0,12}(\d{1,4})\b", re.IGNORECASE)
+_XID = re.compile(r"\bxids?\b\D{0,12}(\d{1,4})\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"\(?(?:PCI:)?\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b\)?", re.IGNORECASE)
+"""A PCI address stands between the word and its number in the kernel's own line."""
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -60,7 +62,7 @@ def read_alert(raw: RawAlert, names: AlertLabels) -> Alert:
     """By the site's names of labels. A number of an Xid that only the annotations tell counts too."""
     told = short(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", LONGEST_SUMMARY)
     xid = next((value for value in _values(raw, names.xid) if value.isdecimal() and len(value) < 5), "")
-    found = _XID.search(told) or _XID.search(raw.labels.get("alertname", "")[:LONGEST_NAME])
+    found = _XID.search(_ADDRESS.sub("", told)) or _XID.search(raw.labels.get("alertname", "")[:LONGEST_NAME])
     return Alert(
         id=raw.id,
         name=short(raw.labels.get("alertname", "")) or "an alert",

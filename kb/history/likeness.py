@@ -20,7 +20,7 @@ PHRASES, HALF_OF_THEM, SYMPTOM = 11.0, 1.5, 1.5
 """What all whole phrases of a leaf together may add to a score, how many add half of that, and what a symptom class of the ticket adds."""
 SHORT = 6
 """Letters up to which a phrase counts as a whole word alone."""
-_DENIED = re.compile(r"\b(?:no|not|never|nor|without)\s+(?:any\s+)?$")
+_DENIED = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|non[ -]?)$")
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,16 @@ class Nearest:
         scores = self.labels.scores(text)
         lower = text.lower()
         for leaf in self.leaves:
-            said = sum(_says(lower, word) for word in leaf.words if word in lower)
+            said = phrases_said(leaf, lower)
             extra = PHRASES * said / (said + HALF_OF_THEM) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
         return scores
+
+
+def phrases_said(leaf: Leaf, text: str) -> int:
+    """Return how many of a leaf's phrases stand in a text in lower case and are not denied there."""
+    return sum(_says(text, word) for word in leaf.words if word in text)
 
 
 def _says(text: str, word: str) -> bool:

@@ -40,6 +40,7 @@ _COMPOUNDS: Mapping[str, str] = {
     "checkpoint": r"check[ -]?points?\b",
     "filesystem": r"file[ -]?systems?",
     "segfault": r"seg(?:mentation)?[ -]?fault\w*",
+    "nonfatal": r"\bnon[ -]?fatal\w*",
     "deviceside": r"device[ -]?side",
     "hang": r"dead[ -]?lock\w*|stands? still|stood still|never returns?|blocks? for ?ever",
 }
@@ -87,6 +88,7 @@ _ALWAYS_PRINTED = (
     r"^[^\n]{0,300}\bpersistence-m\b[^\n]{0,300}$",
     r"^[^\n]{0,300}\bfan[ \t]{1,9}temp[ \t]{1,9}perf\b[^\n]{0,300}$",
     r"\bmig m\.",
+    r"\blocalgid [0-9a-f:.]{2,45}|\bremotegids? ?[0-9a-f:.]{2,45}",
     r"no running processes found",
     r"check dcgm and system\b[^\n]{0,300}?rerun diagnostics",
 )
@@ -102,9 +104,12 @@ _NONE_OF = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|thermal|mc
 
 
 def telling(text: str) -> str:
-    """A text without what says nothing about its cause; where nothing else is in it, all of it."""
-    told = _NONE_OF.sub(" ", _CLAUSE.sub(_unless_well, _ALWAYS.sub(" ", text[:_MOST_READ]))) + text[_MOST_READ:]
-    return told if len(told.split()) > LEAST_TELLING else text
+    """A text without what says nothing about its cause. Where nothing else is in it: nothing if it says that all is well, else all of it."""
+    printed = _ALWAYS.sub(" ", text[:_MOST_READ])
+    told = _NONE_OF.sub(" ", _CLAUSE.sub(_unless_well, printed)) + text[_MOST_READ:]
+    if len(told.split()) > LEAST_TELLING:
+        return told
+    return "" if any(_WELL.search(clause[-120:]) for clause in _CLAUSE.findall(printed)) else text
 
 
 def _unless_well(clause: re.Match[str]) -> str:

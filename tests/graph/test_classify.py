@@ -98,3 +98,53 @@ def test_a_past_incident_counts_as_recalled_only_from_another_thread() -> None:
     assert recalled([told], TAXONOMY, [own, other])["past_in_first_2"]["right"] == 1
     missed = recalled([told], TAXONOMY, [own, other, *alike])["past_in_first_2"]
     assert (missed["right"], missed["of"]) == (1, 1), "of two that are alike and of one label the second says nothing"
+
+
+NONFATAL = [
+    "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20001, Non-fatal, Link 12 TX Replay Error",
+    "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
+    "nvidia-nvswitch3: SXid (PCI:0000:08:00.0): 19084, Non-fatal, Link 51 AN1 Heartbeat Timeout Error",
+    "NVRM: Xid (PCI:0000:4c:00): 144, SAW_MVB Nonfatal XC0 i0 Link 05 (0x00000001 0x00000008 0x00000000 0x00000000 0x00000000 0x00000000)",
+    "NVRM: Xid (PCI:0000:4c:00): 145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 09 (0x00000004 0x00000008 0x00000000 0x00000000 0x00000000 0x00000000)",
+    "fabric manager: detected NVSwitch non-fatal error 12028 on device 2",
+]
+PRINTED = {
+    "    Remapped Rows\n        Correctable Error : 0\n        Pending : No\n        Remapping Failure Occurred : No": "GPU.MEMORY.",
+    "    Retired Pages\n        Single Bit ECC : 0\n        Double Bit ECC : 0\n        Pending Page Blacklist : No": "GPU.MEMORY.",
+    "    ECC Errors\n        DRAM Uncorrectable : 0\n        SRAM Uncorrectable : 0": "GPU.MEMORY.",
+}
+
+
+@pytest.mark.parametrize("line", NONFATAL)
+def test_what_is_called_non_fatal_is_not_classed_as_fatal(line: str) -> None:
+    assert "Fatal" not in ranked(line)[0][0]
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_fields_with_the_values_of_a_healthy_card_speak_for_nothing(text: str) -> None:
+    assert sum(p for label, p in ranked(text) if label.startswith(PRINTED[text])) < 0.3
+
+
+@pytest.mark.parametrize("status", ["status=12 opcode=0 len=0 vendor err 129 (Recv)", "status=5 opcode=0 len=0 vendor err 249 (Send)"])
+def test_a_gid_that_stands_in_every_completion_is_no_complaint_about_gids(status: str) -> None:
+    line = f"NCCL WARN NET/IB : Got completion from peer 10.0.0.3<50112> with {status} localGid fe80::a1 remoteGids fe80::b7 hca mlx5_6"
+    assert dict(ranked(line))["USER.CONFIG.NCCL_IB_GID_INDEX_Wrong"] < 0.8
+
+
+XID13 = "NVRM: Xid (PCI:0000:4c:00): 13, pid={pid}, name=python3, Graphics SM Warp Exception on (GPC {gpc}, TPC {tpc}, SM 0): Out Of Range Address"
+
+
+@pytest.mark.parametrize("places", [[(1, 2)], [(1, 2), (6, 0)], [(1, 2), (1, 2)], [(0, 1), (3, 4), (5, 5), (2, 2)]])
+def test_exceptions_of_one_program_do_not_make_the_gpu_guilty(places: list[tuple[int, int]]) -> None:
+    text = "\n".join(XID13.format(pid=2210, gpc=gpc, tpc=tpc) for gpc, tpc in places)
+    assert ranked(text)[0][0] == "USER.CODE.Illegal_Memory_Access"
+
+
+def test_exceptions_of_several_programs_in_one_place_do() -> None:
+    text = "\n".join(XID13.format(pid=pid, gpc=1, tpc=2) for pid in (11, 22, 33))
+    assert ranked(text)[0][0] == "GPU.EXECUTION.SM_Exception_Same_TPC"
+
+
+@given(st.lists(st.sampled_from(sorted({word for leaf in TAXONOMY.leaves.values() for word in leaf.words})), min_size=1, max_size=1))
+def test_one_phrase_alone_makes_nothing_sure(words: list[str]) -> None:
+    assert ranked(f"the job is bad, {words[0]}")[0][1] < 0.9

@@ -70,7 +70,8 @@ def test_what_tools_always_print_and_what_they_call_well_says_nothing() -> None:
     quoted = "Pending : No\nRemapping Failure Occurred : No\nECC errors: 0, Inforom Pass, Memory Fail\nno Xid, it hangs"
     assert telling(quoted).split() == [",", ",", "Memory", "Fail", ",", "it", "hangs"]
     assert "BLOCKING" not in telling("RuntimeError in the kernel. For debugging consider passing CUDA_LAUNCH_BLOCKING=1.")
-    assert telling("Pending : No") == "Pending : No"
+    assert telling("Pending : No") == "", "all is well, which is no cause"
+    assert telling("it hangs") == "it hangs"
 
 
 def test_a_denied_phrase_and_a_past_incident_that_is_left_out_do_not_count() -> None:
