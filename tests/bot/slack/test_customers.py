@@ -112,6 +112,8 @@ async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_men
             await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
             await bot.settled()
         before = await bot.inbox.peek(incident)
+        enough = phrase("enough", BOUND[ACME].language)
+        assert sum(str(row["text"]) == enough for row in bot.slack.thread(ACME, ts)) == 4 - (len(before) - 1)
         await bot.slack.say("carla", ACME, words, thread_ts=ts)
         await bot.settled()
         assert [item.kind for item in (await bot.inbox.peek(incident))[len(before) :]] == kinds
