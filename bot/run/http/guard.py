@@ -16,6 +16,8 @@ from aiohttp import web
 
 QUIET: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
 MAX_HEADERS: Final = 64
+WAITING_AT_THE_DOOR: Final = 1024  # connections that the kernel holds for us until they are accepted
+ACCEPTED_AT_ONCE: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
 LINGERING_SECONDS: Final = 1.0  # for which the rest of a refused body is read, so that the refusal arrives
 
 
@@ -42,6 +44,17 @@ class ConnectionGuard:
         self._server, self._limits = server, limits
         self._open: set[GuardedConnection] = set()
         self._waiting: OrderedDict[GuardedConnection, asyncio.TimerHandle] = OrderedDict()
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        """Accept few connections at a time, so that a burst of them does not end one whose request is there and was not read yet: that takes the loop
+        some six rounds. The kernel's queue is as long as ever."""
+        server = await asyncio.get_running_loop().create_server(
+            self.accept, host, port, backlog=max(1, self._limits.connections // ACCEPTED_AT_ONCE)
+        )
+        for listening in server.sockets:
+            with listening.dup() as same:
+                same.listen(WAITING_AT_THE_DOOR)
+        return server
 
     def accept(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""

@@ -79,7 +79,7 @@ async def serving(host: str, port: int, routes: Sequence[InboundRoute], limits: 
     assert runner.server is not None
     guard = ConnectionGuard(runner.server, limits)
     try:
-        server = await asyncio.get_running_loop().create_server(guard.accept, host, port)
+        server = await guard.listen(host, port)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:

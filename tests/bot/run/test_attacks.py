@@ -184,6 +184,23 @@ async def test_a_thousand_idle_connections_take_no_more_descriptors_than_a_port_
                     assert answer.status == 200
 
 
+@pytest.mark.parametrize("port_of", PORTS)
+async def test_a_burst_ends_no_request_that_is_there_already(port_of: str) -> None:
+    routes, limits, path = PORTS[port_of]
+    method = b"GET " if port_of == "health" else b"POST "
+    request = method + path.encode() + b" HTTP/1.1\r\nHost: x\r\nX-Key: ours\r\nContent-Length: 0\r\n\r\n"
+    async with serving("127.0.0.1", 0, routes, patient(limits)) as port:
+        with crowd() as strangers:
+            for n in range(900):  # all of them wait in the kernel's queue
+                strangers.append(socket.create_connection(("127.0.0.1", port)))
+                strangers[-1].setblocking(False)
+                if n % 100 == 50:
+                    strangers[-1].send(request)
+            async with asyncio.timeout(30):
+                loop = asyncio.get_running_loop()
+                assert all([b" 200 OK" in await loop.sock_recv(one, 4096) for one in strangers[50::100]])
+
+
 @pytest.mark.parametrize("room", [server_room, health_room])
 def test_what_is_in_hand_of_all_routes_leaves_connections_to_give_up(room: object) -> None:
     limits: InboundLimits = room.LIMITS  # type: ignore[attr-defined]
