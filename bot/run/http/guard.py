@@ -176,9 +176,7 @@ class RoutePool:
     def reading(self, patience: asyncio.Timeout) -> Iterator[None]:
         """While a body is awaited; `patience` ends at once where its place is needed. Raises RouteFull."""
         if self._heard + len(self._reading) >= self._most:
-            if not self._reading:
-                raise RouteFull
-            self._give_up(self._reading.popitem(last=False)[0])
+            self._make_room()
         self._reading[patience] = None
         try:
             yield
@@ -194,10 +192,12 @@ class RoutePool:
         finally:
             self._heard -= 1
 
-    @staticmethod
-    def _give_up(patience: asyncio.Timeout) -> None:
-        if not patience.expired():
-            patience.reschedule(0.0)
+    def _make_room(self) -> None:
+        if not self._reading:
+            raise RouteFull
+        longest, _ = self._reading.popitem(last=False)
+        if not longest.expired():
+            longest.reschedule(0.0)
 
 
 class LogBudget:
