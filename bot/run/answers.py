@@ -32,21 +32,18 @@ class AnswerPosts(Turns, Board, Protocol):
     """Turns that look at nothing, and the board on which their answers are posted."""
 
 
-def slack_outbox(redis: Redis, clock: Clock) -> Outbox:
+def slack_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> Outbox:
     """Return what answers are stored with. They are posted inside `posting`."""
-    return Outbox(Inbox(redis, clock, names=OUTBOX, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock)
+    return Outbox(Inbox(redis, clock, names=OUTBOX, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
 
 
-@contextlib.asynccontextmanager
-async def posting(
-    outbox: Outbox, client: SlackClient, people: People, bound: Mapping[str, ChannelRow], redis: Redis, lease_seconds: float
-) -> AsyncIterator[None]:
-    """Empty the outbox."""
-    posts = OutboxPosts(PostedCards(redis, names=OUTBOX, keep_closed=KEEP), client, outbox, people, bound)
-    async with answer_desk(
-        posts, outbox.inbox, outbox.wakeups, Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX), outbox.clock
-    ):
-        yield
+def posting(
+    outbox: Outbox, client: SlackClient, people: People, redis: Redis, lease_seconds: float
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """Empty the outbox while it is open."""
+    posts = OutboxPosts(PostedCards(redis, names=OUTBOX, keep_closed=KEEP), client, outbox, people)
+    leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX)
+    return answer_desk(posts, outbox.inbox, outbox.wakeups, leases, outbox.clock)
 
 
 @contextlib.asynccontextmanager

@@ -153,7 +153,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         door = customer_door(surface, window.customers, thinking.ports)
         answer_to = partial(answer_direct_message, surface)
         direct = answering(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
-        posts = posting(window.outbox, window.client, window.people, surface.bound, store.redis, settings.lease_seconds)
+        posts = posting(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
         if not works:
             async with _sending(wakeups), posts, direct, _listening(settings, store, surface, door, routes):
                 yield nothing_at_work
@@ -217,7 +217,7 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         offered(trackers),
     )
     direct = direct_messages(client, store.redis, world.ports.clock, background)
-    outbox = slack_outbox(store.redis, world.ports.clock)
+    outbox = slack_outbox(store.redis, world.ports.clock, bound)
     customers = customer_cards(client, cards, inbox, people, world.ports) if settings.customers else None
     return Window(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
 

@@ -72,6 +72,7 @@ class Behind:
     async def settled(self) -> None:
         """Every event is acked and everything spawned has ended."""
         await self.slack.quiet()
+        await self.background.idle()
         await self.surface.outbox.wakeups.idle()
         await self.surface.direct.wakeups.idle()
         await self.background.idle()
@@ -130,13 +131,13 @@ async def slack_side(
             Pulse(redis, WallClock()),
             lambda _: VOCABULARY,
             direct_messages(client, redis, WallClock(), background),
-            slack_outbox(redis, WallClock()),
+            slack_outbox(redis, WallClock(), BOUND),
         )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:
             async with (
-                posting(surface.outbox, client, surface.people, surface.bound, redis, lease_seconds=30.0),
+                posting(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
                 answering(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
                 listening(surface, slack.app_token, door_of(surface, redis)),
             ):

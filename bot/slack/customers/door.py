@@ -155,11 +155,11 @@ class CustomerDoor:
             return
         if kind := answered(said, arrival.at, facts=facts, want=want):
             self._quote(origin, incident, arrival)
-            self._beside(arrival, self._answered(origin, incident, said, kind))
+            self._beside(arrival, self._answered(arrival.key, origin, incident, said, kind))
             return
         intent = ASKS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
-            self._beside(arrival, self.cards.again(incident))
+            self._beside(arrival, self._say_how_it_stands(arrival.key, incident))
             return
         told = Said(intent=intent, text=said.text)
         item = item_of(arrival, told, incident, kind=told.kind, data={**told.data(), SIDE: CUSTOMER})
@@ -177,9 +177,14 @@ class CustomerDoor:
             await self._say(arrival, living.said(phrase("enough", row.language)))
         return may is May.GO
 
-    async def _answered(self, origin: Origin, incident: str, said: Said, kind: Answered) -> None:
+    async def _say_how_it_stands(self, key: str, incident: str) -> None:
+        if answer := await self.cards.again(incident):
+            await self.surface.say(answer[0], key, answer[1])
+
+    async def _answered(self, key: str, origin: Origin, incident: str, said: Said, kind: Answered) -> None:
         """In words; and the page that they may have into their thread, where that was asked for: one that is being written comes there already."""
-        await self.cards.answer(incident, said, kind)
+        if answer := await self.cards.answer(incident, said, kind):
+            await self.surface.say(answer[0], key, answer[1])
         where = self.cards.theirs(origin)
         if kind != "report" or self.surface.writing is None or where is None:
             return

@@ -1,6 +1,5 @@
 """Posts what lies in the outbox, each answer once: a process that finds one begun looks for its metadata in the thread before it posts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -16,7 +15,6 @@ from bot.slack.outgoing.posts import Once
 from bot.slack.people import People
 from graph.report import Report
 from graph.state import Incident, Item, Origin
-from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
 GIVE_UP_AFTER: Final = timedelta(hours=1)
@@ -26,12 +24,11 @@ HOPELESS: Final = frozenset({"channel_not_found", "not_in_channel", "is_archived
 
 @dataclass(frozen=True, slots=True)
 class OutboxPosts(NoTurns):
-    """Turns and board of the desk that empties the outbox. `bound`: what each channel is."""
+    """Turns and board of the desk that empties the outbox."""
 
     client: SlackClient
     outbox: Outbox
     people: People
-    bound: Mapping[str, ChannelRow]
 
     async def report(self, incident: str, state: Incident, report: Report) -> None:
         """Post the oldest answer of the thread, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
@@ -48,12 +45,12 @@ class OutboxPosts(NoTurns):
             log.exception("outbox.not_posted", item=item.id, channel=origin.channel)
 
     async def _may_be_read(self, origin: Origin, item: Item) -> bool:
-        """A channel of the operators may have been opened to others while the answer waited."""
-        row = self.bound.get(origin.channel)
+        """A channel may have been given to another customer, or one of the operators opened to others, while the answer waited."""
+        whose = self.outbox.whose(origin.channel)
         late = self.outbox.clock.now() - item.at >= LATE
-        if row is None or row.kind == "tenant" or not late or not await self.people.shared(origin.channel):
+        if whose == item.data["for"] and not (whose.startswith("operators") and late and await self.people.shared(origin.channel)):
             return True
-        log.warning("outbox.channel_shared", item=item.id, channel=origin.channel)
+        log.warning("outbox.not_theirs_any_more", item=item.id, channel=origin.channel)
         return False
 
     def _is_hopeless(self, item: Item, trouble: Exception) -> bool:

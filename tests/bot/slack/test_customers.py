@@ -687,8 +687,10 @@ async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_els
     bot.states[incident] = Incident(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
     cards = cards_of(bot.surface, bot.redis)
     cards.reads(recall=recall)
-    await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
-    said = bot.texts(ACME)[-1]
+    answer = await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
+    assert answer
+    assert answer[0].channel == ACME
+    said = answer[1].text
     assert german("again_seen", count="2") in said
     assert f"{T0 - timedelta(days=3):%Y-%m-%d}: " in said
     assert "(gpu-017)" in said

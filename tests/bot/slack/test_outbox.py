@@ -2,11 +2,11 @@
 
 import ast
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -24,6 +24,7 @@ from graph.state import Origin
 from tests.project.size import ROOT
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, BOUND, OPS, TEAM, slack_side
+from tools.inventory.hosts import ChannelRow
 
 CARD = notes.joined(TEAM, OPS, "1700000000.000100")
 
@@ -91,10 +92,12 @@ class Process:
 
 
 @asynccontextmanager
-async def process(redis: FakeAsyncRedis, slack: CrowdedSlack, clock: SetClock | None = None) -> AsyncIterator[Process]:
+async def process(
+    redis: FakeAsyncRedis, slack: CrowdedSlack, clock: SetClock | None = None, bound: Mapping[str, ChannelRow] = BOUND
+) -> AsyncIterator[Process]:
     clock, readers = clock or SetClock(), Readers()
-    outbox = slack_outbox(redis, clock)
-    async with posting(outbox, cast(Any, slack), cast(Any, readers), BOUND, redis, lease_seconds=30.0):
+    outbox = slack_outbox(redis, clock, bound)
+    async with posting(outbox, cast(Any, slack), cast(Any, readers), redis, lease_seconds=30.0):
         yield Process(outbox, slack, clock, readers)
 
 
@@ -135,7 +138,7 @@ async def test_a_post_whose_answer_was_lost_is_found_and_not_repeated(redis: Fak
 
 async def test_what_a_dead_process_stored_another_posts(redis: FakeAsyncRedis) -> None:
     clock, slack = SetClock(), CrowdedSlack()
-    await slack_outbox(redis, clock).put(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", CARD)
+    await slack_outbox(redis, clock, BOUND).put(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", CARD)
     clock.go(seconds=40)
     async with process(redis, slack, clock), asyncio.timeout(10):
         await slack.taken.wait()
@@ -151,6 +154,21 @@ async def test_a_channel_that_was_shared_while_an_answer_waited_is_told_nothing(
         one.slack.free = 10
         await one.round(seconds=LATE.total_seconds())
         assert len(one.slack.posts) == posts
+        assert await one.outbox.inbox.open_incidents() == []
+
+
+@pytest.mark.parametrize("channel", [OPS, ACME, "C0NEW"])
+@pytest.mark.parametrize("now", [None, "operators", "tenant"])
+async def test_what_was_written_for_one_reader_is_not_posted_once_the_channel_is_anothers(
+    redis: FakeAsyncRedis, channel: str, now: Literal["operators", "tenant"] | None
+) -> None:
+    clock, slack = SetClock(), CrowdedSlack()
+    await slack_outbox(redis, clock, BOUND).put(Origin(kind="slack", team=TEAM, channel=channel, thread_ts="1.0"), "k", CARD)
+    rows = [ChannelRow(channel=channel, kind=now, tenant="globex" if now == "tenant" else "", internal=OPS)] if now else []
+    async with process(redis, slack, clock, {row.channel: row for row in rows}) as one:
+        await one.round()
+        same = {OPS: now == "operators", ACME: False, "C0NEW": now is None}[channel]
+        assert len(slack.posts) == same
         assert await one.outbox.inbox.open_incidents() == []
 
 
