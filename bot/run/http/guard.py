@@ -104,7 +104,7 @@ class ConnectionGuard:
 class GuardedConnection(web.RequestHandler):
     """A connection that can be ended at once, whatever its client does, and whose error pages say nothing about us."""
 
-    __slots__ = ("_aborted", "_guard")
+    __slots__ = ("_aborted", "_guard", "_own_transport")
 
     def __init__(self, guard: ConnectionGuard, server: web.Server) -> None:
         super().__init__(
@@ -117,10 +117,14 @@ class GuardedConnection(web.RequestHandler):
             max_headers=MAX_HEADERS,
         )
         self._guard, self._aborted = guard, False
+        self._own_transport: asyncio.Transport | None = (
+            None  # aiohttp forgets one that it closes, though its client may never read the rest
+        )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        self._own_transport = transport if isinstance(transport, asyncio.Transport) else None
         if self._aborted:
             self.abort()
 
@@ -132,8 +136,8 @@ class GuardedConnection(web.RequestHandler):
     def abort(self) -> None:
         """End it without waiting for what the client has not read."""
         self._aborted = True
-        if isinstance(self.transport, asyncio.Transport):
-            self.transport.abort()
+        if self._own_transport is not None:
+            self._own_transport.abort()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None

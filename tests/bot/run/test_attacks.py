@@ -143,9 +143,12 @@ async def test_a_stranger_who_reads_no_answer_is_ended_all_the_same() -> None:
     routes = (*ROUTES, InboundRoute("/long", long, 0, method="GET"))
     limits = InboundLimits(in_hand=4, connections=6, silent=LONG, idle=LONG, body=LONG, answer=LONG)
     async with serving("127.0.0.1", 0, routes, limits) as port:
+        before = len(os.listdir("/dev/fd"))
         with crowd() as strangers:
-            await come(strangers, port, 30, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert await honest(port) == "told"
+            for more in (b"", b"Connection: close\r\n"):
+                await come(strangers, port, 30, b"GET /long HTTP/1.1\r\nHost: x\r\n" + more + b"\r\n")
+                assert await honest(port) == "told"
+                assert len(os.listdir("/dev/fd")) - before - len(strangers) <= limits.connections
 
 
 async def test_what_is_being_heard_is_not_given_up_for_strangers() -> None:
