@@ -166,6 +166,10 @@ class Settings(BaseModel):
         "one try with it may take five sixths of that",
     )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
+    health_host: str = Field(
+        "127.0.0.1",
+        description="address for that port; 0.0.0.0 where probes or a scraper come from outside, as in a container (docs/health.md)",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
     workers: int = Field(1, ge=0, le=64, description="processes that `serve` starts to diagnose and repair; 0: it does that itself")

@@ -23,7 +23,7 @@ from bot.alerts.site import AlertSite
 from bot.desk.concern import MOST_HOSTS, Concern
 from bot.desk.inbox import Inbox
 from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
-from bot.inbound.webhook import Unsigned, verified
+from bot.inbound.webhook import Unsigned, judge_head, verified
 from bot.policy.channels import may_read
 from bot.refusal import Refusal
 from bot.store.heard import HeardOnce, Hearing
@@ -57,20 +57,31 @@ class AlertIntake:
     def routes(self) -> Sequence[InboundRoute]:
         """Those whose senders the site names."""
         known = bool(self.site.token.get_secret_value() or self.site.user)
-        plain = [InboundRoute("/alerts/alertmanager", self.alertmanager, MOST_BODY)] if known else []
-        return [*plain, *([InboundRoute("/alerts/webhook", self.webhook, MOST_BODY)] if self.site.keys else [])]
+        plain = [InboundRoute("/alerts/alertmanager", self.alertmanager, MOST_BODY, self.judge_token)] if known else []
+        return [*plain, *([InboundRoute("/alerts/webhook", self.webhook, MOST_BODY, self.judge_head)] if self.site.keys else [])]
+
+    def judge_token(self, headers: Mapping[str, str]) -> InboundAnswer | None:
+        """Refuse who does not have the site's token or password."""
+        return None if admitted(self.site, headers.get("Authorization", "")) else replace(NOBODY, why="another token or password, or none")
+
+    def judge_head(self, headers: Mapping[str, str]) -> InboundAnswer | None:
+        """Refuse what none of the site's keys can have signed, by its headers alone."""
+        try:
+            judge_head(headers, self.clock.now())
+        except Unsigned as why:
+            return replace(NOBODY, why=str(why))
+        return None
 
     async def alertmanager(self, request: InboundRequest) -> InboundAnswer:
-        if not admitted(self.site, request.headers.get("Authorization", "")):
-            return NOBODY
+        if (no := self.judge_token(request.headers)) is not None:
+            return no
         return await self._read(partial(read_alertmanager, request.body, self.site.labels))
 
     async def webhook(self, request: InboundRequest) -> InboundAnswer:
         try:
             message = verified(self.site.signing(), request.headers, request.body, self.clock.now())
         except Unsigned as why:
-            log.warning("alerts.unsigned", why=str(why))
-            return NOBODY
+            return replace(NOBODY, why=str(why))
         async with self.heard.hearing("alerts", message.nonce) as what:
             if what is Hearing.GOES_ON:
                 return AGAIN

@@ -81,7 +81,7 @@ MAY = (
     + """
 local hash, pulse = unpack(KEYS)
 local ts, now, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local always, mention = ARGV[5] == '1', ARGV[6] == '1'
+local always, mention, alone = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1'
 local paid, verdict, left, at, tripped, told = unpack(redis.call('HMGET', pulse, 'paid', 'verdict', 'left', 'at', 'tripped', 'told'))
 if paid == ts then return verdict end
 left = math.min(most, (tonumber(left) or most) + math.max(0, now - (tonumber(at) or now)) * most / window)
@@ -90,7 +90,7 @@ verdict = 'go'
 if left >= 1 and not silent then
   left, tripped = left - 1, '0'
 elseif not always then
-  verdict = (not silent or (mention and told ~= '1')) and 'trip' or 'silent'
+  verdict = (alone or not silent or (mention and told ~= '1')) and 'trip' or 'silent'
   if mention then told = '1' elseif not silent then told = '0' end
   tripped = '1'
 end
@@ -100,8 +100,9 @@ stay(hash, pulse)
 return verdict
 """
 )
-"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case, whether it mentions us. Once it
-has tripped, half of the answers must have come back; the first mention until then is told so again, for it is never passed over in silence."""
+"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case, whether it mentions us, and whether nobody else
+speaks there. Once it has tripped, half of the answers must have come back; until then the first mention is told so again, and one person alone with
+us each time: they speak to nobody else, so silence says nothing to them."""
 
 
 class May(StrEnum):
@@ -157,10 +158,11 @@ class Pulse:
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._keys(incident), args=[ts, int(asked), quiet])
 
-    async def may(self, incident: str, ts: str, *, always: bool = False, mention: bool = False) -> May:
-        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us."""
+    async def may(self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False) -> May:
+        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us; `alone`:
+        nobody else spoke in the thread."""
         now = f"{self._clock.now().timestamp():.3f}"
-        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always), int(mention)]
+        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always), int(mention), int(alone)]
         return May((await self._may(keys=self._keys(incident), args=args)).decode())
 
     def _keys(self, incident: str) -> list[str]:

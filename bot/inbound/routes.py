@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +16,32 @@ class InboundRequest:
 
 @dataclass(frozen=True, slots=True)
 class InboundAnswer:
-    """What the client is told: JSON, or a text. `after`: not again before so many seconds."""
+    """What the client is told: JSON, or a text. `after`: not again before so many seconds. `why` it is refused is for our log alone."""
 
     status: int = 200
     body: Mapping[str, Any] | str = ""
     after: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
+    why: str = field(default="", compare=False)
 
 
 Hear = Callable[[InboundRequest], Awaitable[InboundAnswer]]
+Judge = Callable[[Mapping[str, str]], InboundAnswer | None]
+
+
+def judge_nothing(headers: Mapping[str, str]) -> InboundAnswer | None:
+    """Let every head pass."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class InboundRoute:
-    """`POST path`, where `{name}` is a part that is handed on; `most` bytes of a body are read. Whoever hears judges who sends, before anything
-    else: nothing that is not signed or authorised has an effect, and what is answered 200 is stored."""
+    """`POST path` (or GET), where `{name}` is a part that is handed on; `most` bytes of a body are read. `judge` sees the headers before any of the
+    body is read, and answers what they alone rule out. Whoever hears judges who sends, before anything else: nothing that is not signed or
+    authorised has an effect, and what is answered 200 is stored."""
 
     path: str
     hear: Hear
     most: int
+    judge: Judge = judge_nothing
+    method: Literal["GET", "POST"] = "POST"

@@ -17,6 +17,7 @@ from standardwebhooks import Webhook
 
 FRESH = timedelta(minutes=5)
 """How far a message's time may be from ours."""
+OFF = f"its time is more than {FRESH.total_seconds():.0f} seconds from ours"
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 PREFIX, FEWEST_BYTES, MOST_BYTES = "whsec_", 24, 64
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
@@ -55,12 +56,24 @@ def signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str,
     return {ID: id_, TIMESTAMP: str(int(at.timestamp())), SIGNATURE: Webhook(key).sign(id_, at.astimezone(UTC), body.decode())}
 
 
-def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
-    """Return the message that one of the keys signed. Raises Unsigned. Every key is tried: one may be on its way out."""
+def judge_head(headers: Mapping[str, str], now: datetime) -> None:
+    """Raise Unsigned where the headers alone rule a message out, before there is a body to compare with."""
+    _, at, _ = _form(headers)
+    if not -FRESH <= now - at <= FRESH:
+        raise Unsigned(OFF)
+
+
+def _form(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
+    """Id, time and signatures."""
     id_, timestamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
     if not _ID.fullmatch(id_) or not _TIMESTAMP.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
         raise Unsigned("the headers are not those of Standard Webhooks")
-    at = datetime.fromtimestamp(int(timestamp), UTC)
+    return id_, datetime.fromtimestamp(int(timestamp), UTC), given
+
+
+def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
+    """Return the message that one of the keys signed. Raises Unsigned. Every key is tried: one may be on its way out."""
+    id_, at, given = _form(headers)
     try:
         known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_NOBODYS,)]
     except UnicodeDecodeError as why:
@@ -70,5 +83,5 @@ def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now
     if not (keys and any(right)):
         raise Unsigned("no signature of a key that is known")
     if abs(now - at) > FRESH:
-        raise Unsigned(f"its time is more than {FRESH.total_seconds():.0f} seconds from ours")
-    return SignedMessage(id_, hashlib.sha256(f"{id_}.{timestamp}".encode()).hexdigest())
+        raise Unsigned(OFF)
+    return SignedMessage(id_, hashlib.sha256(f"{id_}.{headers[TIMESTAMP]}".encode()).hexdigest())

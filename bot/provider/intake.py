@@ -6,7 +6,7 @@ Whoever is not known, signs wrongly or comes late gets the same answer. A messag
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
-from bot.inbound.webhook import FRESH, SignedMessage, Unsigned, verified
+from bot.inbound.webhook import FRESH, SignedMessage, Unsigned, judge_head, verified
 from bot.provider.arrivals import Arrivals, NoPlace
 from bot.provider.messages import STATES_ASKED, TICKET_SENT, BadMessage, read_asked, read_message
 from bot.provider.standing import TicketStates
@@ -45,7 +45,15 @@ class Intake:
 
     @property
     def routes(self) -> Sequence[InboundRoute]:
-        return (InboundRoute("/intake/{tenant}", self.hear, MOST_BODY),)
+        return (InboundRoute("/intake/{tenant}", self.hear, MOST_BODY, self.judge),)
+
+    def judge(self, headers: Mapping[str, str]) -> InboundAnswer | None:
+        """Refuse what no tenant can have signed, by its headers alone; which tenants there are it does not tell."""
+        try:
+            judge_head(headers, self.arrivals.clock.now())
+        except Unsigned as why:
+            return replace(NOBODY, why=str(why))
+        return None
 
     async def hear(self, request: InboundRequest) -> InboundAnswer:
         """One message, whole."""
@@ -53,8 +61,7 @@ class Intake:
         try:
             message = verified(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
         except Unsigned as why:
-            log.warning("intake.unsigned", tenant=tenant[:80], why=str(why))
-            return NOBODY
+            return replace(NOBODY, why=f"{tenant[:80]}: {why}")
         if not await self._first(tenant, message):
             return InboundAnswer(409, {"error": "this very message was heard before; sign it anew to send it again"})
         try:

@@ -32,6 +32,7 @@ from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
+from bot.run.answers import posting, slack_outbox
 from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling, customers_own
 from bot.run.direct_messages import answering, direct_messages
 from bot.run.http.alerts import alert_intake, alert_threads
@@ -51,6 +52,7 @@ from bot.slack.customers.door import CustomerDoor
 from bot.slack.direct_messages import DirectMessages
 from bot.slack.incoming.commands import answer_direct_message
 from bot.slack.incoming.files import Fetch
+from bot.slack.outbox import Outbox
 from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
 from bot.slack.outgoing.customers import BoardWithCustomers, CustomerCards
@@ -100,6 +102,7 @@ class Window:
     living: LivingMessages
     board: SlackBoard
     direct: DirectMessages
+    outbox: Outbox
     customers: CustomerCards | None
     """Where customers' channels are served."""
     trackers: Sequence[Tracker]
@@ -150,8 +153,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         door = customer_door(surface, window.customers, thinking.ports)
         answer_to = partial(answer_direct_message, surface)
         direct = answering(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
+        posts = posting(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
         if not works:
-            async with _sending(wakeups), direct, _listening(settings, store, surface, door, routes):
+            async with _sending(wakeups), posts, direct, _listening(settings, store, surface, door, routes):
                 yield nothing_at_work
             return
         shown = line.watching(
@@ -167,6 +171,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores, learning.following.run)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(_working(desk, wakeups, chores))
+            await stack.enter_async_context(posts)
             await stack.enter_async_context(direct)
             if role == "all":
                 await stack.enter_async_context(_listening(settings, store, surface, door, routes))
@@ -212,8 +217,9 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         offered(trackers),
     )
     direct = direct_messages(client, store.redis, world.ports.clock, background)
+    outbox = slack_outbox(store.redis, world.ports.clock, bound)
     customers = customer_cards(client, cards, inbox, people, world.ports) if settings.customers else None
-    return Window(client, background, people, cards, inbox, titles, living, board, direct, customers, trackers)
+    return Window(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
@@ -285,6 +291,7 @@ def _surface(
         pulse=pulse,
         vocabulary_of=places(ports),
         direct=window.direct,
+        outbox=window.outbox,
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         groups=ports.inventory.groups,

@@ -1,13 +1,20 @@
 """`/healthz` (the process lives), `/readyz` (it listens and its Redis answers) and `/metrics`, for whoever supervises the process."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+
+from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
+from bot.run.http.guard import InboundLimits
+from bot.run.http.server import named
+
+LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, body=2.0, answer=5.0)
+"""A probe and a scraper need a few connections; what watches us must not take the descriptors that we work with."""
 
 
 @dataclass(slots=True)
@@ -28,33 +35,32 @@ class Health:
 
 
 @contextlib.asynccontextmanager
-async def health_server(port: int, health: Health) -> AsyncIterator[None]:
-    """Serve on `port` on all addresses; nothing at all when it is 0."""
+async def health_server(host: str, port: int, health: Health) -> AsyncIterator[None]:
+    """Serve on that address; nothing at all when the port is 0. Raises Refusal where it cannot listen."""
     if not port:
         yield
         return
+    async with named("HEALTH_PORT", host, port, health_routes(health), LIMITS):
+        yield
 
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
 
-    async def ready(_: web.Request) -> web.Response:
+def health_routes(health: Health) -> Sequence[InboundRoute]:
+    """Return the three routes."""
+
+    async def alive(_: InboundRequest) -> InboundAnswer:
+        return InboundAnswer(200, "ok\n")
+
+    async def ready(_: InboundRequest) -> InboundAnswer:
         if health.redis is None or health.waits:
-            return web.Response(status=503, text=f"{health.waits or 'starting'}\n")
+            return InboundAnswer(503, f"{health.waits or 'starting'}\n")
         try:
             await health.redis.ping()
         except RedisError as why:
-            return web.Response(status=503, text=f"redis: {why}\n")
-        return web.Response(status=200 if health.ready else 503, text="ready\n" if health.ready else "starting or stopping\n")
+            return InboundAnswer(503, "Redis does not answer\n", why=f"redis: {why}"[:200])
+        return InboundAnswer(200, "ready\n") if health.ready else InboundAnswer(503, "starting or stopping\n")
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def metrics(_: InboundRequest) -> InboundAnswer:
+        return InboundAnswer(200, generate_latest().decode(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app = web.Application()
-    app.add_routes([web.get("/healthz", alive), web.get("/readyz", ready), web.get("/metrics", metrics)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, port=port).start()
-    try:
-        yield
-    finally:
-        await runner.cleanup()
+    paths = {"/healthz": alive, "/readyz": ready, "/metrics": metrics}
+    return [InboundRoute(path, hear, 0, method="GET") for path, hear in paths.items()]

@@ -33,7 +33,7 @@ async def over_store(settings: Settings, health: Health, stop: asyncio.Event, ru
         except (StoreSilent, StoreDown, *REDIS_AWAY) as away:
             if health.was_ready:
                 raise
-            health.waits = f"waiting for Redis: {away}"
+            health.waits = "waiting for Redis"
             log.warning("store.waiting", why=str(away)[:300], tried=tried + 1)
             await _pause(stop, AGAIN_AFTER[min(tried, len(AGAIN_AFTER) - 1)])
             tried += 1

@@ -54,7 +54,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
             log.info("serve.stopping")
             await drain()
 
-    async with health_server(settings.health_port, health):
+    async with health_server(settings.health_host, settings.health_port, health):
         await over_store(settings, health, stop, run)
     return 0
 
@@ -81,7 +81,7 @@ async def work(settings: Settings, *, beside: bool, name: str) -> int:
 
     async with contextlib.AsyncExitStack() as stack:
         ready = await stack.enter_async_context(tied(stop)) if beside else lambda: None
-        await stack.enter_async_context(health_server(0 if beside else settings.health_port, health))
+        await stack.enter_async_context(health_server(settings.health_host, 0 if beside else settings.health_port, health))
         await over_store(settings, health, stop, run)
     return 0
 

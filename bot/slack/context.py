@@ -23,7 +23,9 @@ from bot.policy.channels import Place
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require
 from bot.postmortem.gather import CustomerSide
 from bot.refusal import Refusal
+from bot.slack.client import post
 from bot.slack.direct_messages import DirectMessages
+from bot.slack.outbox import Outbox
 from bot.slack.people import People
 from bot.store.share_waits import ShareWaits
 from bot.tasks import Background, InOrder
@@ -117,6 +119,7 @@ class Surface:
     vocabulary_of: Callable[[Origin], Vocabulary]
     """What may be named in a place."""
     direct: DirectMessages
+    outbox: Outbox
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
@@ -193,6 +196,15 @@ class Surface:
         self.tasks.spawn("wake", self.wake(incident))
         if opened:
             self.tasks.spawn("first_card", self.progress(Progress(incident, "queued", "On it.")))
+
+    async def say(self, place: Origin, key: str, card: Card) -> None:
+        """Answer in a thread, or in a channel: the same card under the same key once, however crowded Slack is and whatever happens to us. Where it
+        cannot be stored it is posted at once, and forgotten where Slack refuses it."""
+        try:
+            async with storing():
+                await self.outbox.put(place, key, card)
+        except StoreAway:
+            self.tasks.spawn("say", post(self.client, place.channel, place.thread_ts, card))
 
 
 @asynccontextmanager

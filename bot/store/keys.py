@@ -18,7 +18,7 @@ LESSONS, LESSONS_VERSION = f"{PREFIX}:lessons", f"{PREFIX}:lessons:version"
 
 
 class Names:
-    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT` an inbox of its own. One incident's keys share a hash tag."""
+    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT` and `OUTBOX` an inbox of their own. One incident's keys share a hash tag."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
         self.due = f"{prefix}:due"
@@ -98,6 +98,8 @@ ACTIONS = Names(f"{PREFIX}:act")
 """Leases on single actions and on the ladders of an incident: whoever drives those does not stand in the desk's way."""
 DIRECT = Names(f"{PREFIX}:direct")
 """Direct messages: each conversation has the keys that an incident has, and is none."""
+OUTBOX = Names(f"{PREFIX}:outbox")
+"""Short answers on their way to Slack: each thread has the keys that an incident has, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,14 @@ TABLE = (
     KeyForm("rm:direct:at:*",                "the conversation of a Slack thread", "a day after its last answer"),
     KeyForm("rm:direct:incident:{*}",        "hash: where a conversation takes place", "a day after its last answer"),
     KeyForm("rm:direct:incident:{*}:*",      "what waits for an answer there, who answers, and which message is the answer", "a day after its last answer"),
+    KeyForm("rm:outbox:due",                 "zset: `THREAD work`, by when a short answer must be posted", "with the answers"),
+    KeyForm("rm:outbox:open",                "zset: threads with an answer that is not posted", "with the answers"),
+    KeyForm("rm:outbox:fence",               "counter behind the tokens of their leases"),
+    KeyForm("rm:outbox:dead",                "list: answers that could not be posted; the last thousand"),
+    KeyForm("rm:outbox:seen:*",              "the thread of an answer that was stored", "after 8 days"),
+    KeyForm("rm:outbox:at:*",                "the outbox's name for a Slack thread", "a day after its last answer"),
+    KeyForm("rm:outbox:incident:{*}",        "hash: where a thread is", "a day after its last answer"),
+    KeyForm("rm:outbox:incident:{*}:*",      "answers that wait there, who posts them, and which message is which", "a day after its last answer"),
     KeyForm("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),

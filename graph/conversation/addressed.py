@@ -58,7 +58,7 @@ class Situation:
 OF_A_PERSON: Final = frozenset({Intent.ASSIGN, Intent.HAND_OFF})
 """Name somebody without being said to them: “assign it to @priya”."""
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
-IN_A_PAUSE: Final = frozenset({Intent.STOP, Intent.PAUSE})
+IN_A_PAUSE: Final = frozenset({Intent.STOP, Intent.PAUSE, Intent.HAND_OFF})
 AFTER_CLOSING: Final = frozenset(
     {
         Intent.REOPEN,

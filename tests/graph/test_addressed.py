@@ -159,13 +159,13 @@ def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str
     [
         ("what about gpu-002?", Intent.HOST_STATE, SILENCE),
         ("gpu-004 throws Xid 79 now", Intent.NEW_FACTS, SILENCE),
-        ("hand off", Intent.HAND_OFF, SILENCE),
+        ("hand off", Intent.HAND_OFF, ANSWER),
         ("stop", Intent.STOP, ANSWER),
         ("you can talk again", Intent.PAUSE, ANSWER),
         ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
     ],
 )
-def test_a_pause_is_kept_but_for_whoever_mentions_us_or_stops_us(text: str, intent: Intent, becomes: Heed) -> None:
+def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Heed) -> None:
     assert heed(Said(intent=intent, text=text), Situation(follows="us", paused=True, mentioned=mentions(text, US))) is becomes
 
 

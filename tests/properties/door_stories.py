@@ -18,7 +18,10 @@ from bot.alerts.book import AlertBook, OpenPlaces, Routed
 from bot.alerts.intake import admitted
 from bot.alerts.routing import AlertRouting
 from bot.alerts.site import AlertSite
+from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
 from bot.inbound.webhook import Unsigned, signed_headers, verified
+from bot.run.http.guard import InboundLimits
+from bot.run.http.server import serving
 from bot.slack.http.signing import SIGNATURE, TIMESTAMP, NotSlack, slack_sign
 from bot.store.heard import HeardOnce, Hearing
 from bot.store.outbox import Clicked, Outbox, tracker_box
@@ -28,7 +31,7 @@ from graph.incident.case import Case, Turn
 from graph.state import ALERTED, ALERTS_OVER, Incident, Ladder
 from tests.support.clock import SetClock
 
-STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i29_routed")
+STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i29_routed", "i31_besieged")
 NOW, BODY, SECRET, KEY = datetime(2026, 5, 20, 3, 10, tzinfo=UTC), b'{"alerts": []}', "8f742231b10e8888", b"k" * 32
 OFF = (-301, 301)
 """Seconds by which a request may not be off, in either direction."""
@@ -141,6 +144,48 @@ async def i26_confirmed() -> None:
         assert await outbox.begin(name) is None, "I26: two have it in hand at once"
         later = await outbox.draft(name, b'{"title": "later"}')
         assert await outbox.put(name, later, "U2", once=True) is Clicked.BEFORE, "I26: it leaves twice"
+
+
+async def i31_besieged() -> None:
+    """Connections that are held and bodies that are sent slowly keep nobody out; what a head rules out is refused before its body is there."""
+
+    async def hear(request: InboundRequest) -> InboundAnswer:
+        return InboundAnswer(200, "heard")
+
+    def judge(headers: Mapping[str, str]) -> InboundAnswer | None:
+        return None if headers.get("X-Key") == SECRET else InboundAnswer(401)
+
+    long = 1e4
+    limits = InboundLimits(2, 8, long, long, long, long)
+    begun = f"POST /told HTTP/1.1\r\nHost: x\r\nX-Key: {SECRET}\r\nContent-Length: 4\r\n\r\n".encode()
+    async with serving("127.0.0.1", 0, [InboundRoute("/told", hear, 100, judge)], limits) as port:
+        for attack in (b"", begun):
+            held = [await _said(port, attack) for _ in range(12)]
+            ours = await _said(port, b"")
+            held += [await _said(port, attack)]
+            ours[1].write(begun + b"BODY")
+            line = await _line(ours[0])
+            for _, writer in (*held, ours):
+                writer.close()
+            assert b" 200 " in line, "I31: strangers keep others out"
+        reader, writer = await _said(port, begun.replace(SECRET.encode(), b"another"))
+        line = await _line(reader)
+        writer.close()
+        assert b" 401 " in line, "I31: a body is awaited that its head rules out"
+
+
+async def _said(port: int, what: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(what)
+    return reader, writer
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The first line of an answer; empty where there is none."""
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(1.5):
+            return await reader.readline()
+    return b""
 
 
 async def i29_routed() -> None:

@@ -102,6 +102,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a lesson or a past incident orders looks; it proves, proposes and clears nothing",
         ("tests/bot/slack/test_lessons.py", "tests/graph/test_lessons.py"),
     ),
+    Invariant("I31", "connections that are held and bodies that are sent slowly keep nobody out", ("tests/bot/run/test_attacks.py",)),
 )
 
 

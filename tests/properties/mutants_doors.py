@@ -6,6 +6,8 @@ from bot.alerts.book import AlertBook
 from bot.alerts.intake import admitted
 from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
 from bot.inbound.webhook import verified
+from bot.run.http.guard import ConnectionGuard, RoutePool
+from bot.run.http.server import RouteHandler
 from bot.slack.http.signing import slack_sign
 from bot.store import outbox
 from bot.store.heard import HeardOnce
@@ -95,6 +97,14 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an episode goes on where others read", "I29", (Edit(AlertBook._goes_on, "await self.channel(episode) in places.channels", "True"),)
     ),
+    Mutant("held connections keep others out", "I31", (Edit(ConnectionGuard.accept, "not self._waiting", "True"),)),
+    Mutant(
+        "the newest connection is given up",
+        "I31",
+        (Edit(ConnectionGuard.accept, "next(iter(self._waiting))", "next(reversed(self._waiting))"),),
+    ),
+    Mutant("slow bodies keep others out", "I31", (Edit(RoutePool._make_room, "not self._reading", "True"),)),
+    Mutant("a head is not judged", "I31", (Edit(RouteHandler._answer, "self._route.judge(request.headers)", "None"),)),
 )
 
 

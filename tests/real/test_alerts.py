@@ -80,7 +80,10 @@ async def test_prometheus_scrapes_us_and_has_nothing_against_our_metrics(program
         f"--storage.tsdb.path={tmp_path / 'data'}",
         f"--web.listen-address=127.0.0.1:{theirs}",
     )
-    async with health_server(ours, Health(ready=True, redis=FakeAsyncRedis())), running(tmp_path / "log", programs / "prometheus", *words):
+    async with (
+        health_server("127.0.0.1", ours, Health(ready=True, redis=FakeAsyncRedis())),
+        running(tmp_path / "log", programs / "prometheus", *words),
+    ):
         told = await answered(f"http://127.0.0.1:{ours}/metrics")
         lint = await asyncio.create_subprocess_exec(
             programs / "promtool", "check", "metrics", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

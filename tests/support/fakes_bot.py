@@ -14,6 +14,7 @@ from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
 from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
+from bot.run.answers import posting, slack_outbox
 from bot.run.direct_messages import answering, direct_messages
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
@@ -71,6 +72,8 @@ class Behind:
     async def settled(self) -> None:
         """Every event is acked and everything spawned has ended."""
         await self.slack.quiet()
+        await self.background.idle()
+        await self.surface.outbox.wakeups.idle()
         await self.surface.direct.wakeups.idle()
         await self.background.idle()
 
@@ -128,11 +131,13 @@ async def slack_side(
             Pulse(redis, WallClock()),
             lambda _: VOCABULARY,
             direct_messages(client, redis, WallClock(), background),
+            slack_outbox(redis, WallClock(), BOUND),
         )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:
             async with (
+                posting(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
                 answering(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
                 listening(surface, slack.app_token, door_of(surface, redis)),
             ):

@@ -103,6 +103,10 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Ich habe noch einmal nachgesehen und nichts Neues gefunden. Wenn es weiter scheitert, lassen Sie einen Menschen nachsehen.",
     },
     "heard_works": {"en": "Good. I look once more whether it holds.", "de": "Gut. Ich sehe noch einmal nach, ob es hält."},
+    "enough": {
+        "en": "I have answered a lot here in the last minutes and am quiet for a little. Mention me if it cannot wait.",
+        "de": "Ich habe hier in den letzten Minuten viel geantwortet und bin kurz still. Erwähnen Sie mich, wenn es nicht warten kann.",
+    },
     "heard_person": {"en": "Our people have been asked to look.", "de": "Unsere Leute sind gebeten, nachzusehen."},
     "unknown_hosts": {"en": "I know no such machine of yours: {names}.", "de": "Eine solche Maschine von Ihnen kenne ich nicht: {names}."},
     "unknown_job": {"en": "I know no such job of yours: {names}.", "de": "Einen solchen Job von Ihnen kenne ich nicht: {names}."},

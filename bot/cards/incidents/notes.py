@@ -30,7 +30,7 @@ def refused(words: str, instead: Sequence[str] = ()) -> Card:
 def joined(team: str, channel: str, thread_ts: str) -> Card:
     """It is being worked on in another thread, and what was written here is added there."""
     where, rest = "another thread", "What you wrote is added there, and I answer there."
-    link = thread_link(team, channel, thread_ts, where)
+    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # of alerts: the thread is begun with their first turn
     return blocks.card(f"I am on this already, in {where}. {rest}", [blocks.say("↪ I am on this already, in ", link, f". {rest}")])
 
 

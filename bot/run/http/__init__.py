@@ -1,1 +1,1 @@
-"""The one port on which others may call us, and what each room is given to hear them. May import what the rest of `bot.run` may."""
+"""The guarded server behind both of our ports, and what each room is given to hear on that of others. May import what the rest of `bot.run` may."""

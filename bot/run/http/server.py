@@ -1,16 +1,15 @@
-"""The one port on which others may call us: routes of several rooms behind one server, bounded in bytes, time and number.
+"""The server of our ports: routes of several rooms behind one guard (`bot.run.http.guard`), bounded in bytes, time and number.
 
 It decides nothing and trusts nothing: who sends is judged by the room that hears, by a signature or a secret; what a proxy says of an address
-(`X-Forwarded-…`) is read by nobody. A proxy with TLS stands in front.
+(`X-Forwarded-…`) is read by nobody. A proxy with TLS stands in front. Path and headers are judged before any of a body is read, and each route has its
+own places: what is sent to one does not take another's.
 """
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace
 
 import structlog
 from aiohttp import web
@@ -19,29 +18,13 @@ from redis.exceptions import RedisError
 from bot.inbound.pieces import whole
 from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
 from bot.refusal import Refusal
+from bot.run.http.guard import QUIET, ConnectionGuard, InboundLimits, LogBudget, RouteFull, RoutePool
 from bot.settings import PREFIX, Settings
 
 log = structlog.get_logger()
-Protocol = web.RequestHandler
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-
-@dataclass(frozen=True, slots=True)
-class InboundLimits:
-    """`silent`: seconds for which a connection may say nothing at first; `idle`: until it has sent another whole head; `body`: for which a body
-    may take; `answer`: for which hearing it may."""
-
-    in_hand: int = 64
-    connections: int = 256
-    silent: float = 10.0
-    idle: float = 20.0
-    body: float = 10.0
-    answer: float = 25.0
-
-
 LIMITS = InboundLimits()
-QUIET = logging.Logger("http", logging.CRITICAL)
-"""For what is no HTTP: strangers do not fill our log."""
 CROWDED = InboundAnswer(503, {"error": "too much at once"}, after=5)
 TOO_LARGE = InboundAnswer(413, {"error": "too large"})
 TOO_SLOW = InboundAnswer(408, {"error": "the body took too long"})
@@ -52,90 +35,58 @@ OUR_BUG = InboundAnswer(500, {"error": "something went wrong here; the log says 
 
 def inbound(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
     """The server while it is open; nothing where no room has a route."""
-    return _named(settings, routes) if routes else contextlib.nullcontext()
+    return _open(settings, routes) if routes else contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager
-async def _named(settings: Settings, routes: Sequence[InboundRoute]) -> AsyncIterator[None]:
+async def _open(settings: Settings, routes: Sequence[InboundRoute]) -> AsyncIterator[None]:
+    async with named("HTTP_PORT", settings.http_host, settings.http_port, routes):
+        log.info("http.open", host=settings.http_host, port=settings.http_port, paths=[route.path for route in routes])
+        yield
+
+
+@contextlib.asynccontextmanager
+async def named(setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[None]:
+    """The routes on the port of a setting. Raises Refusal with its name where it cannot listen."""
     async with contextlib.AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(serving(settings.http_host, settings.http_port, routes))
+            await stack.enter_async_context(serving(host, port, routes, limits))
         except OSError as why:
-            raise Refusal(f"{PREFIX}HTTP_PORT: cannot listen on {settings.http_host}: {why.strerror or why}") from why
-        log.info("http.open", host=settings.http_host, port=settings.http_port, paths=[route.path for route in routes])
+            raise Refusal(f"{PREFIX}{setting}: cannot listen on {host}: {why.strerror or why}") from why
         yield
 
 
 @contextlib.asynccontextmanager
 async def serving(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
     """The routes on that port, or on a free one where it is 0; yields the port. Raises OSError where it cannot listen."""
-    hand, silence = Hand(limits), Silence(limits.silent)
+    budget = LogBudget(limits.log_lines)
 
     @web.middleware
-    async def spoken(request: web.Request, handler: Handler) -> web.StreamResponse:
-        silence.broken(request.protocol)
-        return await handler(request)
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with guard.in_hand(request.protocol):
+            try:
+                return await handler(request)
+            except web.HTTPException as no:  # no such path, or another method: nothing of a body is read
+                return _response(InboundAnswer(no.status))
 
-    app = web.Application(middlewares=[spoken])
-    app.add_routes([web.post(route.path, partial(hand.handle, route)) for route in routes])
+    app = web.Application(middlewares=[guarded])
+    for route in routes:
+        made = web.get if route.method == "GET" else web.post
+        app.add_routes([made(route.path, RouteHandler(route, limits, budget).handle)])
     app.on_response_prepare.append(_nameless)
-    runner = web.AppRunner(app, access_log=None, logger=QUIET, auto_decompress=False, shutdown_timeout=5.0, keepalive_timeout=limits.idle)
+    runner = web.AppRunner(app, access_log=None, logger=QUIET, shutdown_timeout=5.0)
     await runner.setup()
     assert runner.server is not None
-    most = ConnectionLimit(runner.server, limits.connections, silence)
+    guard = ConnectionGuard(runner.server, limits)
     try:
-        server = await asyncio.get_running_loop().create_server(most.opened, host, port)
+        server = await guard.listen(host, port)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:
             server.close()
+            guard.close()
     finally:
         await runner.cleanup()
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimit:
-    """Lets so many connections in at once: a process that has no descriptor left reaches neither its store nor a host."""
-
-    server: web.Server
-    most: int
-    silence: "Silence"
-
-    def opened(self) -> asyncio.Protocol:
-        """For a connection that somebody makes."""
-        return Shut() if len(self.server.connections) >= self.most else self.silence.begins(self.server)
-
-
-class Shut(asyncio.Protocol):
-    """Hangs up."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
-        transport.close()
-
-
-class Silence:
-    """Closes connections that send no whole head in time: for the first one aiohttp itself waits without end."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._waits: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
-
-    def begins(self, make: Callable[[], Protocol]) -> Protocol:
-        """A connection, made."""
-        protocol = make()
-        self._waits[protocol] = asyncio.get_running_loop().call_later(self._seconds, self._ends, protocol)
-        return protocol
-
-    def broken(self, protocol: Protocol) -> None:
-        """Somebody spoke."""
-        if wait := self._waits.pop(protocol, None):
-            wait.cancel()
-
-    def _ends(self, protocol: Protocol) -> None:
-        del self._waits[protocol]
-        if protocol.transport is not None:
-            protocol.transport.close()
 
 
 async def _nameless(_: web.Request, response: web.StreamResponse) -> None:
@@ -143,51 +94,59 @@ async def _nameless(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.pop("Server", None)
 
 
-@dataclass(slots=True)
-class Hand:
-    """What is in hand at once, and how each is handled."""
+class RouteHandler:
+    """Takes one route's requests from their head to the answer, in places of its own."""
 
-    limits: InboundLimits
-    busy: int = field(default=0)
+    def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
+        self._route, self._limits, self._budget = route, limits, budget
+        self._pool = RoutePool(limits.in_hand)
 
-    async def handle(self, route: InboundRoute, request: web.Request) -> web.Response:
-        if self.busy >= self.limits.in_hand:
-            return _said(CROWDED)
-        self.busy += 1
-        try:
-            return _said(await self._answer(route, request))
-        finally:
-            self.busy -= 1
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer a request; what came to nothing is logged here, bounded in number."""
+        answer = await self._answer(request)
+        if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
+            log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
+        return _response(answer)
 
-    async def _answer(self, route: InboundRoute, request: web.Request) -> InboundAnswer:
+    async def _answer(self, request: web.Request) -> InboundAnswer:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             return PACKED
+        if (request.content_length or 0) > self._route.most:
+            return TOO_LARGE
+        if (no := self._route.judge(request.headers)) is not None:
+            return no
         try:
-            async with asyncio.timeout(self.limits.body):
-                body = await _body(request, route.most)
+            async with asyncio.timeout(self._limits.body) as patience:
+                with self._pool.reading(patience):
+                    body = await whole(request.content.iter_any(), self._route.most)
         except TimeoutError:
             return TOO_SLOW
-        return TOO_LARGE if body is None else await self._heard(route, InboundRequest(request.headers, body, request.match_info))
+        except RouteFull:
+            return CROWDED
+        if body is None:
+            return TOO_LARGE
+        with self._pool.hearing():
+            return await self._heard(InboundRequest(request.headers, body, request.match_info))
 
-    async def _heard(self, route: InboundRoute, request: InboundRequest) -> InboundAnswer:
+    async def _heard(self, request: InboundRequest) -> InboundAnswer:
         try:
-            async with asyncio.timeout(self.limits.answer):
-                return await route.hear(request)
+            async with asyncio.timeout(self._limits.answer):
+                return await self._route.hear(request)
         except (RedisError, TimeoutError, OSError) as why:
-            log.warning("http.store_away", path=route.path, error=str(why)[:200])
-            return STORE_AWAY
+            return replace(STORE_AWAY, why=f"the store is away: {why}"[:200])
         except Exception as bug:  # whoever sends gets no words of it
-            log.exception("http.bug", path=route.path, exc_info=bug)
+            if (left_out := self._budget.spend(self._route.path, OUR_BUG.status)) is not None:
+                log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)
             return OUR_BUG
 
 
-async def _body(request: web.Request, most: int) -> bytes | None:
-    """The bytes as they came; None where there are more."""
-    return None if (request.content_length or 0) > most else await whole(request.content.iter_any(), most)
-
-
-def _said(answer: InboundAnswer) -> web.Response:
+def _response(answer: InboundAnswer) -> web.Response:
+    """The answer as HTTP. Who was told anything but yes connects anew for the next request."""
     headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
     if isinstance(answer.body, str):
-        return web.Response(text=answer.body, status=answer.status, headers=headers)
-    return web.json_response(dict(answer.body), status=answer.status, headers=headers)
+        made = web.Response(text=answer.body, status=answer.status, headers=headers)
+    else:
+        made = web.json_response(dict(answer.body), status=answer.status, headers=headers)
+    if answer.status >= 300:
+        made.force_close()
+    return made

@@ -20,7 +20,6 @@ from bot.desk.pulse import May
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
-from bot.slack.client import post
 from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, storing
 from bot.slack.customers.refusals import TheirWords
@@ -121,7 +120,7 @@ class CustomerDoor:
         origin = self._origin(arrival, row)
         said = await understood(self.surface, arrival, origin)
         if not (arrival.files or arrival.in_thread) and (not said.text or tells_nothing(said, arrival.at)):
-            self._say(arrival, living.said(phrase("say_more", row.language)))
+            await self._say(arrival, living.said(phrase("say_more", row.language)))
             return
         async with storing():
             kind, data = _first(said, arrival)
@@ -144,25 +143,23 @@ class CustomerDoor:
         if heed is Heed.SILENCE:
             self._quote(origin, incident, arrival)
             return
-        async with storing():
-            always = arrival.mention or said.intent in GET_THROUGH or want in ANY_TIME
-            may = await self.surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention)
-        if may is not May.GO:
+        always = arrival.mention or said.intent in GET_THROUGH or want in ANY_TIME
+        if not await self._may_answer(arrival, row, incident, always=always, alone=not before.others):
             self._quote(origin, incident, arrival)
             return
         facts = bool(arrival.files) or (heed is Heed.TAKE and want not in ANY_TIME)
         if want is Want.WITHDRAW and not facts:
             self._quote(origin, incident, arrival)
             await self._withdraw(origin, incident, arrival.key)
-            self._say(arrival, living.said(phrase("withdrawn", row.language)))
+            await self._say(arrival, living.said(phrase("withdrawn", row.language)))
             return
         if kind := answered(said, arrival.at, facts=facts, want=want):
             self._quote(origin, incident, arrival)
-            self._beside(arrival, self._answered(origin, incident, said, kind))
+            self._beside(arrival, self._answered(arrival.key, origin, incident, said, kind))
             return
         intent = ASKS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
-            self._beside(arrival, self.cards.again(incident))
+            self._beside(arrival, self._say_how_it_stands(arrival.key, incident))
             return
         told = Said(intent=intent, text=said.text)
         item = item_of(arrival, told, incident, kind=told.kind, data={**told.data(), SIDE: CUSTOMER})
@@ -170,11 +167,24 @@ class CustomerDoor:
             new = await self.surface.inbox.enqueue(item, arrival.key)
         if new:
             self.surface.stored(incident)
-            self._say(arrival, living.said(phrase(HEARD[intent], row.language)))
+            await self._say(arrival, living.said(phrase(HEARD[intent], row.language)))
 
-    async def _answered(self, origin: Origin, incident: str, said: Said, kind: Answered) -> None:
+    async def _may_answer(self, arrival: Arrival, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
+        """Whether the thread gets one more answer now; that it does not is said in one."""
+        async with storing():
+            may = await self.surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention, alone=alone)
+        if may is May.TRIP:
+            await self._say(arrival, living.said(phrase("enough", row.language)))
+        return may is May.GO
+
+    async def _say_how_it_stands(self, key: str, incident: str) -> None:
+        if answer := await self.cards.again(incident):
+            await self.surface.say(answer[0], key, answer[1])
+
+    async def _answered(self, key: str, origin: Origin, incident: str, said: Said, kind: Answered) -> None:
         """In words; and the page that they may have into their thread, where that was asked for: one that is being written comes there already."""
-        await self.cards.answer(incident, said, kind)
+        if answer := await self.cards.answer(incident, said, kind):
+            await self.surface.say(answer[0], key, answer[1])
         where = self.cards.theirs(origin)
         if kind != "report" or self.surface.writing is None or where is None:
             return
@@ -215,9 +225,11 @@ class CustomerDoor:
             words = grammar.people_see(arrival.raw)
             self.surface.tasks.spawn("customer_quote", self.cards.quote(origin, incident, arrival.key, words, names))
 
-    def _say(self, arrival: Arrival, card: Card) -> None:
-        """In the thread, once."""
-        self._beside(arrival, post(self.surface.client, arrival.channel, arrival.root, card))
+    async def _say(self, arrival: Arrival, card: Card) -> None:
+        """In the thread, once. Of a mention's two events the other one speaks."""
+        if not arrival.twin:
+            place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+            await self.surface.say(place, arrival.key, card)
 
     def _beside(self, arrival: Arrival, speaks: Coroutine[Any, Any, object]) -> None:
         """Of a mention's two events the other one speaks."""
@@ -259,7 +271,7 @@ class CustomerDoor:
             self.surface.stored(pressed.incident)
             where = place_of(origin.customer) if origin.customer else origin
             shown = living.said(phrase(HEARD[intent], row.language))
-            self.surface.tasks.spawn("customer_answer", post(self.surface.client, where.channel, where.thread_ts, shown))
+            await self.surface.say(where, key, shown)
 
     async def _withdraw(self, origin: Origin, incident: str, key: str) -> None:
         """They need it no more: from now on nobody reminds them, and whoever is at it decides what that means."""

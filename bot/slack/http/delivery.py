@@ -2,21 +2,19 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
 
-import structlog
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
 from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
-from bot.slack.http.signing import NotSlack, slack_sign
+from bot.slack.http.signing import NotSlack, slack_head, slack_sign
 from bot.store.heard import HeardOnce, Hearing
 from tools.clock import Clock
 
-log = structlog.get_logger()
 PATH, MOST_BODY, MOST_FIELDS = "/slack/events", 1 << 20, 64
 STRANGER = InboundAnswer(401, {"error": "not signed by Slack for this app, or not now"})
 BEING_HEARD = InboundAnswer(503, {"error": "this very request is being heard"}, after=1)
@@ -42,14 +40,21 @@ class SlackRequests:
 
     @property
     def routes(self) -> Sequence[InboundRoute]:
-        return (InboundRoute(PATH, self.hear, MOST_BODY),)
+        return (InboundRoute(PATH, self.hear, MOST_BODY, self.judge),)
+
+    def judge(self, headers: Mapping[str, str]) -> InboundAnswer | None:
+        """Refuse what is not Slack's by its headers alone."""
+        try:
+            slack_head(headers, self.clock.now())
+        except NotSlack as why:
+            return replace(STRANGER, why=str(why))
+        return None
 
     async def hear(self, request: InboundRequest) -> InboundAnswer:
         try:
             sign = slack_sign(self.secret, request.headers, request.body, self.clock.now())
         except NotSlack as why:
-            log.warning("slack_http.not_slack", why=str(why))
-            return STRANGER
+            return replace(STRANGER, why=str(why))
         try:
             async with self.heard.hearing("slack", sign) as what:
                 if what is Hearing.FIRST:

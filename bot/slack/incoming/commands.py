@@ -10,12 +10,12 @@ from bot.cards.personal import direct as words
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
-from bot.slack.client import post
 from bot.slack.context import Surface, approvals_of, ledger, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.home import admit
 from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting, waits_shown
 from bot.slack.incoming.payloads import Payload
+from graph.state import Origin
 
 NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
 UNKNOWN_COMMAND = (
@@ -90,7 +90,7 @@ async def _stop(surface: Surface, payload: Payload, why: str) -> Card:
     who, user = await _who(surface, payload, "stop")
     async with storing(), ledger():
         await approvals_of(surface).book.stop(who, why)
-    return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
+    return await _tell(surface, payload, brakes.stopped(await surface.people.name(user), why))
 
 
 async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
@@ -101,7 +101,7 @@ async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
         if group and group not in (await book.status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
         await (book.reset_breaker(group, who) if group else book.resume(who))
-    return await _tell(surface, brakes.resumed(await surface.people.name(user), group))
+    return await _tell(surface, payload, brakes.resumed(await surface.people.name(user), group))
 
 
 async def _repairs(surface: Surface) -> list[Block]:
@@ -120,7 +120,8 @@ async def _who(surface: Surface, payload: Payload, word: str) -> tuple[str, str]
     return f"{team}:{user}", user
 
 
-async def _tell(surface: Surface, note: Card) -> Card:
+async def _tell(surface: Surface, payload: Payload, note: Card) -> Card:
     for channel in policy.operators_channels(surface.bound):
-        surface.tasks.spawn("brakes", post(surface.client, channel, "", note))
+        key = f"{channel} brakes {payload.get('trigger_id') or surface.clock.now().isoformat()}"
+        await surface.say(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
     return note

@@ -1,16 +1,15 @@
 """A report → its own incident, or the open one that concerns the same and that whoever asks may read about.
 
-Whoever joins is told so, once, with a link; it pings nobody. Where that thread is not for them they get their own, in which nothing is put up
-for decision that is decided there. An alert that repeats is noted and neither told nor looked at again.
+Whoever joins is told so, once, with a link, however many join at once; it pings nobody. Where that thread is not for them they get their own, in
+which nothing is put up for decision that is decided there. An alert that repeats is noted and neither told nor looked at again.
 """
 
 from collections.abc import Callable
 
 from bot.cards.incidents import notes
-from bot.desk.concern import Concern, concern_of
+from bot.desk.concern import concern_of
 from bot.desk.inbox import Received
 from bot.policy import channels as policy
-from bot.slack.client import post
 from bot.slack.context import Surface, storing
 from graph.state import Item, Origin
 
@@ -25,17 +24,14 @@ async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: C
 
     async with storing():
         received = await surface.inbox.open(origin, key, make, about=about, joins=joins)
+        elsewhere = received.joined or (received.duplicate and await surface.inbox.find(*origin.door) != received.incident)
+        other = await surface.inbox.origin(received.incident) if elsewhere and not alert else None
     if not received.duplicate:
         surface.stored(received.incident, opened=received.opened)
-        if received.joined and not alert:
-            surface.tasks.spawn("joined", _tell(surface, origin, received.incident, about))
-        if received.beside and about.hosts and not alert:
-            surface.tasks.spawn("beside", post(surface.client, origin.channel, origin.thread_ts, notes.beside()))
+    if (
+        other is not None
+    ):  # that its thread may be followed was asked before joining; whoever died before telling tells it when Slack sends it again
+        await surface.say(origin, key, notes.joined(other.team, other.channel, other.thread_ts))
+    if received.beside and about.hosts and not alert and not received.duplicate:
+        await surface.say(origin, key, notes.beside())
     return received
-
-
-async def _tell(surface: Surface, origin: Origin, incident: str, about: Concern) -> None:
-    """The link, where it may be followed: that was asked before joining."""
-    other = await surface.inbox.origin(incident)
-    if other is not None:
-        await post(surface.client, origin.channel, origin.thread_ts, notes.joined(other.team, other.channel, other.thread_ts))

@@ -39,6 +39,7 @@ from bot.slack.incoming import approval_clicks, clicks, commands, feedback, form
 from bot.slack.incoming.messages import hear, hear_deletion, hear_edit
 from bot.slack.incoming.payloads import Arrival, Rewritten, read_deletion, read_edit, read_message
 from bot.slack.manifest import SHORTCUT
+from graph.state import Origin
 
 log = structlog.get_logger()
 
@@ -140,11 +141,12 @@ class Listeners:
             await self._hear(arrival, edit)
         except Refusal as no:
             if arrival.mention and not arrival.twin and not arrival.alert:
-                self._say(arrival, self._words(arrival.channel).refused(no))
+                await self._say(arrival, self._words(arrival.channel).refused(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
             if not arrival.alert and self._first(arrival.key):
-                self._say(arrival, self._words(arrival.channel).not_stored(will_retry=True))
+                card = self._words(arrival.channel).not_stored(will_retry=True)
+                self._surface.tasks.spawn("not_stored", post(self._surface.client, arrival.channel, arrival.root, card))
             return BoltResponse(status=AGAIN)
         return await ack()
 
@@ -243,7 +245,7 @@ class Listeners:
         card = self._words(_channel(body)).bug(reference, _known(body))
         arrival = read_message(body, context.bot_user_id or "") if body.get("event") else None
         if arrival and arrival.mention and self._first(arrival.key):
-            self._say(arrival, card)
+            await self._say(arrival, card)
         elif body.get("response_url"):
             self._whisper(respond, body, card)
 
@@ -266,8 +268,9 @@ class Listeners:
             return words.refused(Refusal("Slack did not let me do that. Please try again."))
         return None
 
-    def _say(self, arrival: Arrival, card: Card) -> None:
-        self._surface.tasks.spawn("say", post(self._surface.client, arrival.channel, arrival.root, card))
+    async def _say(self, arrival: Arrival, card: Card) -> None:
+        place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+        await self._surface.say(place, arrival.key, card)
 
     def _whisper(self, respond: AsyncRespond, body: Body, card: Card) -> None:
         thread = (body.get("container") or {}).get("thread_ts")

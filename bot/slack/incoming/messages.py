@@ -16,7 +16,6 @@ from bot.cards.personal.direct import wish
 from bot.desk.pulse import MUTED, Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
-from bot.slack.client import post
 from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
@@ -110,7 +109,9 @@ async def hear_deletion(surface: Surface, gone: Deletion, first: Callable[[str],
         return
     where = row.internal if row.kind == "tenant" else gone.channel
     if where:
-        surface.tasks.spawn("thread_deleted", post(surface.client, where, "", notes.thread_deleted(work)))
+        await surface.say(
+            Origin(kind="slack", team=gone.team, channel=where), f"{gone.channel}.{gone.ts} deleted", notes.thread_deleted(work)
+        )
 
 
 async def _hear(surface: Surface, arrival: Arrival) -> Heard:
@@ -167,7 +168,8 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
         policy.colleague(await surface.people.person(arrival.user), arrival.team)
         await surface.allow(f"intent.{said.intent}", arrival.user, arrival.channel)
     async with storing():
-        may = await surface.pulse.may(incident, arrival.ts, always=said.intent in GET_THROUGH, mention=arrival.mention)
+        always = said.intent in GET_THROUGH
+        may = await surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others)
     if may is not May.GO:
         return await _answer(surface, arrival, notes.enough(MUTED)) if may is May.TRIP else Heard()
     if said.intent is Intent.HELP:
@@ -249,7 +251,7 @@ def item_of(arrival: Arrival, said: Said, incident: str, *, kind: ItemKind, data
 async def _answer(surface: Surface, arrival: Arrival, shown: Card) -> Heard:
     """Say it in the thread, once: of a mention's two events the other one speaks."""
     if not arrival.twin:
-        surface.tasks.spawn("answer", post(surface.client, arrival.channel, arrival.root, shown))
+        await surface.say(_origin(arrival), arrival.key, shown)
     return Heard()
 
 

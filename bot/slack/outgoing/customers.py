@@ -65,6 +65,7 @@ def place_of(thread: CustomerThread) -> Origin:
 
 
 Recall = Callable[[Sought], Awaitable[Recalled]]
+CustomerAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 @dataclass
@@ -170,20 +171,19 @@ class CustomerCards:
                 await self.pause(seconds)
         return await self.paint_quietly(incident)
 
-    async def again(self, incident: str) -> None:
-        """Where are we? Brought up to date, and said, also where nothing was found yet."""
+    async def again(self, incident: str) -> CustomerAnswer | None:
+        """Bring their message up to date; return what to say where they ask how things stand, also where nothing was found yet."""
         await self.paint_quietly(incident)
         origin = await self.inbox.origin(incident)
         where = self.theirs(origin)
-        if origin is not None and where is not None:
-            await post(self.client, where.channel, where.thread_ts, living.asked(await self.view(incident, origin)))
+        return None if origin is None or where is None else (where, living.asked(await self.view(incident, origin)))
 
-    async def answer(self, incident: str, said: Said, kind: answers.Answered) -> None:
-        """What they asked, from what they may know already."""
+    async def answer(self, incident: str, said: Said, kind: answers.Answered) -> CustomerAnswer | None:
+        """Return what they asked, from what they may know already."""
         origin = await self.inbox.origin(incident)
         where = self.theirs(origin)
         if origin is None or where is None:
-            return
+            return None
         view = await self.view(incident, origin)
         own = visible_hosts(self.inventory, origin)
         named = tuple(self.inventory.hosts[host].called for host in said.hosts if host in own)
@@ -191,7 +191,7 @@ class CustomerCards:
         card = answers.answer(kind, view, named, unknown)
         if kind == "again" and (seen := await self._before(incident, origin)):
             card = living.said(phrase("answer_again", view.language), *seen)
-        await post(self.client, where.channel, where.thread_ts, card)
+        return where, card
 
     async def _before(self, incident: str, origin: Origin) -> list[str]:
         """Their own earlier reports like this one, in lines; nothing where none is kept, or nobody could look."""

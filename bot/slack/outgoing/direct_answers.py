@@ -19,8 +19,8 @@ from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.context import StoreAway, refusal
 from bot.slack.direct_messages import DirectMessages
-from bot.slack.outgoing.posts import Once, PostedCards
-from graph.ports import Progress
+from bot.slack.outgoing.no_turns import NoTurns
+from bot.slack.outgoing.posts import Once
 from graph.report import Report
 from graph.state import Incident, Item, Origin
 from tools.clock import Clock
@@ -32,28 +32,12 @@ AnswerTo = Callable[[str, str, Wish], Awaitable[Card]]  # team, user and what th
 
 
 @dataclass(frozen=True, slots=True)
-class DirectAnswers:
+class DirectAnswers(NoTurns):
     """Turns and board of the desk that takes direct messages. A turn looks at nothing: the card is made when it is posted."""
 
     direct: DirectMessages
-    cards: PostedCards
     answer_to: AnswerTo
     clock: Clock
-
-    async def run(self, item: Item, origin: Origin | None) -> Report:
-        return Report(item=item.id, outcome="abstained")
-
-    async def state(self, incident: str) -> Incident:
-        return {"lifecycle": "closed"}
-
-    async def abandon(self, item: Item) -> None:
-        """Nothing is kept of a turn."""
-
-    async def tidy(self, incident: str, keep: timedelta | None) -> None:
-        await self.cards.keep(incident, closed=True)
-
-    async def progress(self, p: Progress) -> None:
-        """Nobody is told."""
 
     async def report(self, incident: str, state: Incident, report: Report) -> None:
         """Post the answer to the oldest question of the conversation, once. Raises what posting raises, until `GIVE_UP_AFTER`."""

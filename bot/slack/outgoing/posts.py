@@ -15,11 +15,12 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import LockError
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card, plainly
 from bot.slack.client import post, said
+from bot.slack.pace import SlackCrowded
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.state import Origin
@@ -125,9 +126,18 @@ class Once:
             ts = await self.find(origin, metadata)
         elif ts:
             return ts
-        ts = ts or await post(self._client, origin.channel, origin.thread_ts, card, metadata)
+        ts = ts or await self._new(origin, incident, name, card, metadata)
         await self._cards.set(incident, name, ts)
         return ts
+
+    async def _new(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
+        """Of a post that had no turn, or that Slack refused as one too many, there is nothing to look for later."""
+        try:
+            return await post(self._client, origin.channel, origin.thread_ts, card, metadata)
+        except SlackClientError as no:
+            if isinstance(no, SlackCrowded) or (isinstance(no, SlackApiError) and no.response["error"] == "ratelimited"):
+                await self._cards.drop(incident, name)
+            raise
 
     async def find(self, origin: Origin, *metadata: Mapping[str, Any]) -> str:
         """The message of the thread with one of these metadata, if a crash came after posting it."""

@@ -27,7 +27,8 @@ from bot.inbound.routes import InboundAnswer, InboundRequest
 from bot.inbound.webhook import signed_headers
 from bot.policy.channels import bindings
 from bot.run.http.alerts import alert_site
-from bot.run.http.server import InboundLimits, serving
+from bot.run.http.guard import InboundLimits
+from bot.run.http.server import serving
 from bot.settings import BadSettings, load
 from bot.slack.alerts.threads import AlertThreads, card_of
 from bot.slack.client import slack_client

@@ -111,6 +111,14 @@ async def test_the_first_mention_of_a_muted_thread_is_told_so_once_each_time_it_
     assert await asks(16, mention=False) is May.GO
 
 
+async def test_one_person_alone_is_never_passed_over_in_silence(pulse: Pulse) -> None:
+    said = [await pulse.may("i1", at(n), alone=True) for n in range(8)]
+    assert said == [May.GO] * 4 + [May.TRIP] * 4
+    assert await pulse.may("i1", at(7)) is May.TRIP  # the same message, delivered again
+    assert await pulse.may("i1", at(9)) is May.SILENT  # by now somebody else is there
+    assert await pulse.may("i1", at(10), always=True, alone=True) is May.GO
+
+
 async def test_what_must_get_through_does_and_the_same_message_counts_once(pulse: Pulse) -> None:
     assert [await pulse.may("i1", at(0)) for _ in range(9)] == [May.GO] * 9
     for n in range(1, 6):

@@ -112,6 +112,8 @@ async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_men
             await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
             await bot.settled()
         before = await bot.inbox.peek(incident)
+        enough = phrase("enough", BOUND[ACME].language)
+        assert sum(str(row["text"]) == enough for row in bot.slack.thread(ACME, ts)) == 4 - (len(before) - 1)
         await bot.slack.say("carla", ACME, words, thread_ts=ts)
         await bot.settled()
         assert [item.kind for item in (await bot.inbox.peek(incident))[len(before) :]] == kinds
@@ -685,8 +687,10 @@ async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_els
     bot.states[incident] = Incident(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
     cards = cards_of(bot.surface, bot.redis)
     cards.reads(recall=recall)
-    await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
-    said = bot.texts(ACME)[-1]
+    answer = await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
+    assert answer
+    assert answer[0].channel == ACME
+    said = answer[1].text
     assert german("again_seen", count="2") in said
     assert f"{T0 - timedelta(days=3):%Y-%m-%d}: " in said
     assert "(gpu-017)" in said

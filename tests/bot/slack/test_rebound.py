@@ -39,8 +39,8 @@ async def test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_i
     bot.states[incident] = healthy(incident)
     cards, [item] = cards_of(rebound(bot), bot.redis), await bot.inbox.peek(incident)
     await cards.paint(incident)
-    await cards.again(incident)
-    await cards.answer(incident, Said(intent=Intent.STATUS), "why")
+    assert await cards.again(incident) is None
+    assert await cards.answer(incident, Said(intent=Intent.STATUS), "why") is None
     await CustomerWaits(cards).tell(origin, item, Over(Limit.INCIDENTS), Share())
     assert bot.slack.messages(ACME) == before
 

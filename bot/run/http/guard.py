@@ -1,0 +1,232 @@
+"""What a port endures: how many connections it holds, for how long each may keep it waiting, and how many requests of a route are in hand.
+
+Strangers can open connections and send slowly. So whatever waits for a client can be given up: where room is needed, the connection or the body that
+has been awaited longest goes, and a request that comes whole is not in its way.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+QUIET: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
+MAX_HEADERS: Final = 64
+WAITING_AT_THE_DOOR: Final = 1024  # connections that the kernel holds for us until they are accepted
+ACCEPTED_AT_ONCE: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
+LINGERING_SECONDS: Final = 1.0  # for which the rest of a refused body is read, so that the refusal arrives
+
+
+@dataclass(frozen=True, slots=True)
+class InboundLimits:
+    """Bounds of one port. `in_hand`: requests of one route at a time; all routes together stay below `connections`, so that one of those that wait for
+    a client can always be given up. Seconds: `silent` until a new connection has sent a whole head, `idle` until one that was answered has sent
+    another, `body` until a body is there, `answer` until it is heard."""
+
+    in_hand: int = 32
+    connections: int = 256
+    silent: float = 10.0
+    idle: float = 20.0
+    body: float = 10.0
+    answer: float = 25.0
+    log_lines: int = 10  # a minute, about one route and status
+
+
+class ConnectionGuard:
+    """The connections of a port. One more than it holds ends the one that has kept it waiting longest: idle ones, slow heads, unread answers. Those
+    whose request is in hand stay. A process that has no descriptor left reaches neither its store nor a host."""
+
+    def __init__(self, server: web.Server, limits: InboundLimits) -> None:
+        self._server, self._limits = server, limits
+        self._open: set[GuardedConnection] = set()
+        self._waiting: OrderedDict[GuardedConnection, asyncio.TimerHandle] = OrderedDict()
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        """Accept few connections at a time, so that a burst of them does not end one whose request is there and was not read yet: that takes the loop
+        some six rounds. The kernel's queue is as long as ever."""
+        server = await asyncio.get_running_loop().create_server(
+            self.accept, host, port, backlog=max(1, self._limits.connections // ACCEPTED_AT_ONCE)
+        )
+        for listening in server.sockets:
+            with listening.dup() as same:
+                same.listen(WAITING_AT_THE_DOOR)
+        return server
+
+    def accept(self) -> asyncio.Protocol:
+        """Return the protocol of a new connection."""
+        if len(self._open) >= self._limits.connections:
+            if not self._waiting:
+                return Shut()
+            self._end(next(iter(self._waiting)))
+        connection = GuardedConnection(self, self._server)
+        self._open.add(connection)
+        self._wait(connection, self._limits.silent)
+        return connection
+
+    @contextlib.contextmanager
+    def in_hand(self, connection: web.RequestHandler) -> Iterator[None]:
+        """A whole head came. Afterwards the client has the answer to read and may send another request, in time."""
+        assert isinstance(connection, GuardedConnection)
+        self._heard(connection)
+        try:
+            yield
+        finally:
+            if connection in self._open:
+                self._wait(connection, self._limits.idle)
+
+    def close(self) -> None:
+        """End all whose request is not in hand."""
+        for connection in list(self._waiting):
+            self._end(connection)
+
+    def lost(self, connection: "GuardedConnection") -> None:
+        """It is closed."""
+        self._heard(connection)
+        self._open.discard(connection)
+
+    def _wait(self, connection: "GuardedConnection", seconds: float) -> None:
+        self._heard(connection)
+        self._waiting[connection] = asyncio.get_running_loop().call_later(seconds, self._end, connection)
+
+    def _heard(self, connection: "GuardedConnection") -> None:
+        if timer := self._waiting.pop(connection, None):
+            timer.cancel()
+
+    def _end(self, connection: "GuardedConnection") -> None:
+        self.lost(connection)
+        connection.abort()
+
+
+class GuardedConnection(web.RequestHandler):
+    """A connection that can be ended at once, whatever its client does, and whose error pages say nothing about us."""
+
+    __slots__ = ("_aborted", "_guard", "_own_transport")
+
+    def __init__(self, guard: ConnectionGuard, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            logger=QUIET,
+            access_log=None,  # type: ignore[arg-type]  # None is documented to switch it off
+            auto_decompress=False,
+            lingering_time=LINGERING_SECONDS,
+            max_headers=MAX_HEADERS,
+        )
+        self._guard, self._aborted = guard, False
+        self._own_transport: asyncio.Transport | None = (
+            None  # aiohttp forgets one that it closes, though its client may never read the rest
+        )
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._own_transport = transport if isinstance(transport, asyncio.Transport) else None
+        if self._aborted:
+            self.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._guard.lost(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """End it without waiting for what the client has not read."""
+        self._aborted = True
+        if self._own_transport is not None:
+            self._own_transport.abort()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP with its status alone. aiohttp's own page names its version and repeats what was sent."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun")
+        return _NamelessPage(status=status, headers={"Connection": "close"})
+
+
+class _NamelessPage(web.Response):
+    """An answer to what did not become a request of the application, whose signals are not sent for it."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.pop("Server", None)
+
+
+class Shut(asyncio.Protocol):
+    """Hangs up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+
+
+class RouteFull(Exception):
+    """As many requests of the route are being heard as may be."""
+
+
+class RoutePool:
+    """The requests of one route that are in hand. Where it is full, the body that has been awaited longest gives way to a new one."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._heard = most, 0
+        self._reading: OrderedDict[asyncio.Timeout, None] = OrderedDict()
+
+    @contextlib.contextmanager
+    def reading(self, patience: asyncio.Timeout) -> Iterator[None]:
+        """While a body is awaited; `patience` ends at once where its place is needed. Raises RouteFull."""
+        if self._heard + len(self._reading) >= self._most:
+            self._make_room()
+        self._reading[patience] = None
+        try:
+            yield
+        finally:
+            self._reading.pop(patience, None)
+
+    @contextlib.contextmanager
+    def hearing(self) -> Iterator[None]:
+        """While a whole request is heard."""
+        self._heard += 1
+        try:
+            yield
+        finally:
+            self._heard -= 1
+
+    def _make_room(self) -> None:
+        if not self._reading:
+            raise RouteFull
+        longest, _ = self._reading.popitem(last=False)
+        if not longest.expired():
+            longest.reschedule(0.0)
+
+
+class LogBudget:
+    """Lines of the log about requests that came to nothing: so many a minute of one kind, and then how many were left out."""
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._spent: dict[tuple[object, ...], _Minute] = {}
+
+    def spend(self, *kind: object) -> dict[str, int] | None:
+        """Return what one more line of this kind must say besides, or None where it is left out."""
+        now = asyncio.get_running_loop().time()
+        minute = self._spent.setdefault(kind, _Minute(now))
+        if now - minute.since >= 60:
+            minute.since, minute.lines = now, 0
+        if minute.lines >= self._lines:
+            minute.left_out += 1
+            return None
+        said = {"left_out": minute.left_out} if minute.left_out else {}
+        minute.lines, minute.left_out = minute.lines + 1, 0
+        return said
+
+
+@dataclass(slots=True)
+class _Minute:
+    since: float
+    lines: int = 0
+    left_out: int = 0
