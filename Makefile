@@ -36,7 +36,7 @@ help: ## what can be done here
 .uv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RackMedic needs Python 3.11 or newer (PYTHON=/path/to/python3.11 make …)"; exit 1; }
 	$(PYTHON) -m venv .uv || { echo "apt-get install python3-venv"; exit 1; }
-	.uv/bin/pip install -q --disable-pip-version-check 'uv>=0.9'
+	.uv/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r deploy/build-requirements.txt
 
 $(STAMP): pyproject.toml uv.lock $(if $(findstring .uv,$(UV)),.uv/bin/uv)
 	$(UV) sync -q --frozen --python $(PYTHON)

@@ -14,9 +14,8 @@ from deploy.lab.programs import run
 ACCOUNT = "rackmedic"
 CHANNEL = {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["train"], "approvers": "S0GPUAPPR"}
 ADD_ACCOUNT = f"id {ACCOUNT} >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh --password '*' {ACCOUNT}"
-ADD_KEY = f"""set -eu
-install -d -o {ACCOUNT} -g {ACCOUNT} -m 700 ~{ACCOUNT}/.ssh
-install -o {ACCOUNT} -g {ACCOUNT} -m 600 /dev/stdin ~{ACCOUNT}/.ssh/authorized_keys"""
+ADD_KEY = f"exec runuser -u {ACCOUNT} -- sh -c 'umask 077; mkdir -p ~{ACCOUNT}/.ssh && cat >~{ACCOUNT}/.ssh/authorized_keys'"
+"""Without the kit's rule for sshd: the account's own file, which the account writes."""
 
 
 def install(rack: Rack) -> None:
@@ -35,11 +34,11 @@ def install(rack: Rack) -> None:
 def _prepare(rack: Rack, node: RackNode, kit: Path, public: str) -> None:
     if node.has_kit:
         shutil.copytree(kit, rack.root(node) / "root/kit", dirs_exist_ok=True)
-        done(rack, node, "sh", "/root/kit/install.sh")
+        done(rack, node, "sh", "/root/kit/install.sh", "--key", "/dev/stdin", stdin=public)
         inside(rack, node, "systemctl", "reload", "ssh")  # nothing to reload where it starts with the first connection
     else:
         done(rack, node, "sh", "-c", ADD_ACCOUNT)
-    done(rack, node, "sh", "-c", ADD_KEY, stdin=public)
+        done(rack, node, "sh", "-c", ADD_KEY, stdin=public)
 
 
 def _known(rack: Rack, node: RackNode) -> str:

@@ -76,6 +76,7 @@ class Node:
             search=f"{self.root / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
             proc=str(self.root / "proc"),
             user=self.account,
+            keys=str(self.root / "keys"),
         )
 
     # -- the world around the kit -----------------------------------------------------------------------------------

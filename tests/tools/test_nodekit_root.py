@@ -18,7 +18,7 @@ from fakeredis import FakeAsyncRedis
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
-from tests.support.fixtures_sshd import Sshd, needs_sshd, sshd
+from tests.support.fixtures_sshd import Sshd, keygen, needs_sshd, sshd
 from tools.acting import run as act
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.kit import KitState, current_version, kit_of
@@ -26,7 +26,7 @@ from tools.action import Action
 from tools.inventory.hosts import Inventory
 from tools.ledger.claim import Claim
 from tools.ssh.client import Limits, Ssh
-from tools.transport import Ran
+from tools.transport import Ran, Unreachable
 
 SUDOERS = Path("/etc/sudoers.d")
 BDF = "0000:9b:00.0"
@@ -85,6 +85,9 @@ async def reach(installed: Installed) -> AsyncIterator[tuple[Ssh, Sshd, Inventor
         directory.chmod(0o755)
         snippet = (installed.node.root / "sbin/sshd_config").read_text().splitlines()
         async with sshd(directory, *snippet) as server:
+            keys = Path(installed.node.paths.keys)
+            keys.mkdir(exist_ok=True)
+            (keys / installed.account).write_text((directory / "client.pub").read_text())
             inventory = server.inventory(HOST, user=installed.account, kit=True)
             ssh = Ssh(inventory, BRISK)
             yield ssh, server, inventory
@@ -206,6 +209,22 @@ async def test_the_accounts_connection_forwards_nothing(installed: Installed, re
             await connection.open_connection("127.0.0.1", server.port)
         with pytest.raises(asyncssh.ChannelOpenError):
             await connection.open_unix_connection("/run/docker.sock")
+
+
+async def test_a_key_below_the_accounts_own_home_opens_nothing(installed: Installed, reach: Reach) -> None:
+    """Whoever is the account cannot let anybody else in, and the account's other files decide nothing either."""
+    server, inventory = reach[1], reach[2]
+    keygen(server.directory / "own")
+    line = (server.directory / "own.pub").read_text().strip()
+    await _run(reach, "sh", "-c", f"mkdir -p ~/.ssh; for f in authorized_keys authorized_keys2; do echo '{line}' >~/.ssh/$f; done")
+    row = inventory.hosts[HOST]
+    own = row.model_copy(update={"key": str(server.directory / "own")})
+    refused = Ssh(inventory.model_copy(update={"hosts": {HOST: own}}), BRISK)
+    try:
+        with pytest.raises(Unreachable):
+            await refused.run(HOST, ("true",), timeout=PATIENCE, cap=1000)
+    finally:
+        await refused.aclose()
 
 
 # -- a whole action --------------------------------------------------------------------------------------------------------

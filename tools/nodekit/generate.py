@@ -50,6 +50,7 @@ class KitPaths:
     proc: str = "/proc"
     user: str = "rackmedic"
     signers: str = "/etc/rackmedic/allowed_signers"
+    keys: str = "/etc/ssh/authorized_keys"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -73,6 +74,7 @@ def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths
         "PROC": paths.proc,
         "USER": paths.user,
         "SIGNERS": paths.signers,
+        "KEYS": paths.keys,
         "DIRECTORY": paths.directory,
     }
     templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}

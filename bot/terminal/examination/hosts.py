@@ -54,7 +54,8 @@ def _login(rows: Sequence[KeptOut]) -> Finding:
     key = f"the public half of {host.key}" if host.key else "our public key"
     says = f"{_several(rows)} refused the login of {host.user}: {_names(rows)}"
     mend = (
-        f"is {key} in ~{host.user}/.ssh/authorized_keys there, and the account not locked? `user`, `key`, `certificate`: in the inventory"
+        f"is {key} in /etc/ssh/authorized_keys/{host.user} there (without the kit's rule for sshd: in ~{host.user}/.ssh/authorized_keys), "
+        "and the account not locked? `user`, `key`, `certificate`: in the inventory"
     )
     return Finding("ssh", "fail", says, mend)
 

@@ -33,12 +33,16 @@ def _nodes(answers: Answers, findings: Sequence[Finding], public: str) -> list[T
     steps = []
     if not reached:
         steps.append(ToDo(f"Write every node's host key, by its address, into {answers['known_hosts']}, from where you can trust it."))
-        steps.append(ToDo(f"Let the account {answers['user']} in on every node, and on the controller, with this key:", (public,)))
+        steps.append(
+            ToDo(
+                f"Let the account {answers['user']} in on every node, and on the controller, with this key (docs/rollout.md, 3):", (public,)
+            )
+        )
     if repairs(answers) and (not reached or "node kit" in failed):
         install = (
             "rackmedic node-kit --out rackmedic-kit",
-            "scp -r rackmedic-kit NODE:",
-            "ssh NODE 'sudo rackmedic-kit/install.sh && sudo systemctl reload ssh'",
+            "scp -r rackmedic-kit root@NODE:/root/",
+            f"echo '{public}' | ssh root@NODE 'sh /root/rackmedic-kit/install.sh --key /dev/stdin && sshd -t && systemctl reload ssh'",
         )
         steps.append(ToDo("Install the node kit on every node and on the controller (docs/rollout.md has it as an Ansible role):", install))
     if repairs(answers) and not answers["controller"]:

@@ -56,7 +56,7 @@ async def test_refused_logins_are_one_line_with_the_key_to_put_there(fleet: Inve
         ("ok", "4 of 16 hosts answer, host keys verified"),
         ("fail", "12 hosts refused the login of rackmedic: gpu-[001-012]"),
     ]
-    assert rows[1].mend.startswith("is the public half of /etc/rackmedic/id_ed25519 in ~rackmedic/.ssh/authorized_keys there")
+    assert rows[1].mend.startswith("is the public half of /etc/rackmedic/id_ed25519 in /etc/ssh/authorized_keys/rackmedic there")
 
 
 async def test_a_key_that_is_not_listed_is_told_from_one_that_changed(fleet: Inventory) -> None:
