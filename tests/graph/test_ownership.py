@@ -11,13 +11,14 @@ from tools.fact import FROM_FILE, Fact, Status
 SITE = inventory(
     groups={"acme": {"hosts": "gpu-[003-004]", "tenant": "acme"}, "globex": {"hosts": "gpu-005", "tenant": "globex"}},
     hosts={"gpu-004": {"node": "n4"}},
+    channels=[{"channel": "C0OPS", "kind": "operators"}],
 )
 ACME = machines_of(SITE, ("gpu-003", "gpu-004"))
 JOB = {"path": "/shared/812/x.log", "uid": 3001, "job": "812", "nodes": "gpu-003"}
 
 
 def test_machines_are_known_by_the_schedulers_names() -> None:
-    assert ACME == TenantMachines(frozenset({"gpu-003", "gpu-004"}), frozenset({"gpu-003", "n4"}))
+    assert TenantMachines(frozenset({"gpu-003", "gpu-004"}), frozenset({"gpu-003", "n4"})) == ACME
 
 
 @pytest.mark.parametrize("nodes", ["gpu-003", "n4", "gpu-003,n4"])

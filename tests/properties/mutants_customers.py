@@ -204,7 +204,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (Edit(Report.told_to_customer, "self.crossing is None", "True"), _ALL_CROSS),
         i27_causes,
     ),
-    Mutant("and told of later", "I27", (Edit(_what, "not cause.inside", "True"),), i27_causes),
+    Mutant("a cause that was withheld is told of in a later incident", "I27", (Edit(_what, "not cause.inside", "True"),), i27_causes),
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
