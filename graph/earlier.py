@@ -21,6 +21,8 @@ class EarlierCause(Stored):
     label: str
     hosts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    inside: bool = False
+    """Nothing that its customer may be told showed it."""
 
 
 class EarlierIncident(Stored):

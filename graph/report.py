@@ -165,6 +165,8 @@ class Report(Stored):
     outcome: Outcome
     headline: str = ""
     root_causes: tuple[Hypothesis, ...] = ()
+    crossing: tuple[Hypothesis, ...] | None = None
+    """The root causes as what the customer may be told of shows them by itself; None where nothing that was read is withheld from them."""
     ruled_out: tuple[Hypothesis, ...] = ()
     could_not_look: tuple[Blind, ...] = ()
     questions: tuple[str, ...] = ()
@@ -224,3 +226,13 @@ class Report(Stored):
     """What the site's own pages say about the cause and its hosts."""
     threads: tuple[EarlierThread, ...] = ()
     """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""
+
+    @property
+    def told_to_customer(self) -> tuple[Hypothesis, ...]:
+        """The root causes that a customer may be told of."""
+        return self.root_causes if self.crossing is None else self.crossing
+
+    @property
+    def withheld(self) -> bool:
+        """Whether causes were found and a customer may be told of none of them."""
+        return bool(self.root_causes) and not self.told_to_customer

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from pydantic import BaseModel, ConfigDict, Field
 
 from tools.action import FaultCondition
+from tools.fact import FROM_FILE, Fact
 
 GRAPH_VERSION = 1
 """Bump when a node is renamed or a channel changes meaning: stored incidents are then re-planned from their summary and facts."""
@@ -124,6 +125,23 @@ class Brief(Stored):
     until: datetime | None = None
 
 
+class FileSource(Stored):
+    """The file that a fact was read in, as far as it is known: its owner, the job that it is of, and the nodes that the scheduler gave that job. `by`:
+    who handed it in, where no look of ours found it."""
+
+    path: str = ""
+    uid: int | None = None
+    job: str = ""
+    nodes: str = ""
+    by: Literal["", "customer"] = ""
+
+    @classmethod
+    def of(cls, fact: Fact) -> "FileSource | None":
+        """Return where a fact says that it was read; None where it says nothing."""
+        said = fact.attrs.get(FROM_FILE)
+        return cls.model_validate(said) if said else None
+
+
 class Evidence(Stored):
     """A fact as cited: the line that shows it, where, when, and the digest of the stored output."""
 
@@ -136,6 +154,8 @@ class Evidence(Stored):
     """The same in words."""
     time: datetime | None = None
     sha256: str = ""
+    source: FileSource | None = None
+    """The file that it was read in, for a fact that was read in one."""
 
 
 class Hypothesis(Stored):

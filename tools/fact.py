@@ -9,6 +9,9 @@ from typing import Any
 from kb.readable import in_words
 
 Value = bool | int | float | str | list[str] | None
+FROM_FILE = "from_file"
+"""The attribute of a fact that was read in a file: its path, its owner's `uid`, the `job` that it is of, and the `nodes` that the scheduler gave that job;
+or `by`, for a file that a customer handed in. What is not established is not there."""
 
 
 class Status(StrEnum):

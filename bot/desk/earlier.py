@@ -39,8 +39,9 @@ def _causes(rows: IncidentRows) -> tuple[EarlierCause, ...]:
     """By a person's word where there is one; it takes its places from what was found, else from what was reported."""
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     denied = rows.correction.denied if rows.correction else ()
+    told = {row.label for row in rows.report.told_to_customer} if rows.report else set()
     found = [
-        EarlierCause(label=row.label, hosts=row.hosts[:MOST_HOSTS], devices=row.devices[:MOST_HOSTS])
+        EarlierCause(label=row.label, hosts=row.hosts[:MOST_HOSTS], devices=row.devices[:MOST_HOSTS], inside=row.label not in told)
         for row in (rows.report.root_causes if rows.report else ())
         if row.label not in denied
     ]

@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from bot.cards.customers.drivers import with_drivers
-from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
+from bot.cards.customers.reader import reader_of
+from bot.cards.customers.view import CustomerView, Known, customer_view, nothing_known
 from bot.desk.inbox import Inbox
 from bot.provider.messages import FarState, StatesAnswer, StatesAsked, far
 from bot.provider.news import ProviderCause, ProviderWords, causes_of
 from bot.provider.telling import ToldBook
-from graph.incident.visible import visible_hosts
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin
+from graph.state import Incident
 from kb.customers.words import CustomerWords
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
@@ -75,16 +74,11 @@ class TicketStates:
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
         rows = IncidentRows(cast(Incident, {**await self.state_of(ticket), "id": ticket}))
-        view = customer_view(rows, await self._reader(ticket, origin), begun=await self.begun_of(ticket))
+        reader = reader_of(self.inventory, self.words, origin, "en", self.known, await self.facts_of(ticket))
+        view = customer_view(rows, reader, begun=await self.begun_of(ticket))
         if await self.inbox.lifecycle(ticket) == "closed":
             return replace(view, state="closed")
         return view
-
-    async def _reader(self, ticket: str, origin: Origin) -> CustomerReader:
-        own = frozenset(visible_hosts(self.inventory, origin))
-        names = {host: self.inventory.hosts[host].called for host in own}
-        known = with_drivers(self.known, await self.facts_of(ticket), own)
-        return CustomerReader(own, self.words, known=known, others=frozenset(self.inventory.workers) - own, names=names)
 
 
 def _fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:

@@ -19,7 +19,7 @@ from bot.slack.people import People
 from bot.store.lessons import Lessons
 from bot.store.store import Store
 from bot.tasks import run_periodically
-from graph.learning.lessons import drafted
+from graph.learning.lessons import TenantOfNode, drafted
 from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
@@ -106,7 +106,8 @@ class LessonLine:
         return TeachingBoard(board, self.lessons, self._drafted, self.cards.show, self.ports.clock)
 
     def _drafted(self, state: Incident, now: datetime) -> Lesson | None:
-        return drafted(state, now, self.ports.taxonomy.leaves, lambda hosts: _tenants(self.ports.inventory, hosts))
+        inventory = self.ports.inventory
+        return drafted(state, now, self.ports.taxonomy.leaves, lambda hosts: _tenants(inventory, hosts), _tenant_of_node(inventory))
 
 
 def lesson_line(
@@ -119,6 +120,12 @@ def lesson_line(
     cards_of = LessonCards(kept, inbox, people, titles)
     following = Following(lessons, world.history, world.ports.clock, cards_of.show, mistakes=world.mistakes)
     return LessonLine(lessons, cards_of, world.ports, following)
+
+
+def _tenant_of_node(inventory: Inventory) -> TenantOfNode | None:
+    """Whose a host is by the scheduler's name for it; None where no host is a tenant's."""
+    known = {host.slurm_name: host.tenant for host in inventory.hosts.values()}
+    return known.get if any(known.values()) else None
 
 
 def _tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:

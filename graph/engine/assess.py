@@ -19,7 +19,7 @@ from graph.engine.nowhere import notes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
-from graph.state import Blind, Evidence, Hypothesis, Tier
+from graph.state import Blind, Evidence, FileSource, Hypothesis, Tier
 from kb.taxonomy.labels import Taxonomy
 from tools.fact import Fact
 from tools.inventory.ranges import fold
@@ -258,6 +258,7 @@ def cite(rows: Sequence[Belief], most: int = MOST_EVIDENCE) -> list[Evidence]:
                 says=match.says[:LONGEST_LINE],
                 time=fact.time,
                 sha256=fact.sha256,
+                source=FileSource.of(fact),
             ),
         )
     return list(found.values())[: max(most, len({row.subject for row in rows}) if len(rows) <= 8 else most)]

@@ -15,7 +15,7 @@ from graph.incident.visible import scope_of
 from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import CUSTOMER, SIDE, Incident, ItemKind, Ladder, Origin
-from tools.fact import Fact, Value
+from tools.fact import FROM_FILE, Fact, Value
 from tools.inventory.jobs import WhyNowhere
 from tools.inventory.nearest import UnknownName, unknown_names
 from tools.inventory.ranges import expand, fold
@@ -264,9 +264,15 @@ def _weighed(case: Case, ports: Ports) -> Assessment:
 def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """A newer answer of a check on a host replaces the older one whole; what people handed in adds up."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
-    known = {(f.line, f.key, f.device, repr(f.value)) for f in old if not f.host}
-    added = [f for f in new if f.host or (f.line, f.key, f.device, repr(f.value)) not in known]
+    known = {_same(f) for f in old if not f.host}
+    added = [f for f in new if f.host or _same(f) not in known]
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
+
+
+def _same(fact: Fact) -> tuple[object, ...]:
+    """What tells two facts that were handed in apart; what one of our own people hands in is not what a customer does."""
+    by = (fact.attrs.get(FROM_FILE) or {}).get("by")
+    return fact.line, fact.key, fact.device, repr(fact.value), by
 
 
 def asks_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Last node: what this turn concluded, in one report. The item is marked as done in the same checkpoint that holds its report."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
+from graph.incident.crossing import with_crossing
 from graph.incident.execute import ENDS
 from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.guiding.steps import no_such_guide, unknown_guide, with_guide
@@ -60,6 +62,8 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         else await answer(case, now, ports),
         case,
     )
+    if diagnosing:
+        said = await asyncio.to_thread(with_crossing, said, case, now, ports.inventory)
     concluded = await with_fixes(said, case, now, ports)
     kept: dict[str, Any] = {}
     if diagnosing:
@@ -175,14 +179,15 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
 
 
 def _to_people(concluded: Concluded, case: Case, now: Assessment) -> Concluded:
-    """Where nothing is proven and there is nothing left that a customer could be asked, or our own people answered as often as ideas are made anew,
-    people go on; they are told so, and it is true."""
+    """Where nothing is proven, or nothing that a customer may be told, and there is nothing left that they could be asked, or our own people answered
+    as often as ideas are made anew, people go on; they are told so, and it is true."""
     report, lifecycle = concluded.report, concluded.lifecycle or case.lifecycle
     theirs = case.origin is not None and case.origin.customer is not None
     ladders = case.ladders if concluded.ladders is None else concluded.ladders
     waits = case.turn.cut or _with_people(case) or any(row.open for row in ladders)
     over = theirs and not asked_of_customer(case, report)
-    if not (over or tried_out(case)) or report.outcome != "abstained" or lifecycle not in ("open", "waiting") or waits:
+    undecided = report.outcome == "abstained" or (theirs and report.withheld)
+    if not (over or tried_out(case)) or not undecided or lifecycle not in ("open", "waiting") or waits:
         return concluded
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(concluded, report=report, lifecycle=becomes(lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))

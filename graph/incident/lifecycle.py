@@ -82,4 +82,5 @@ def answered(rows: IncidentRows, theirs: Callable[[str], bool]) -> bool:
         return False
     if report is None or rows.silence.withdrawn or report.outcome == "no_fault":
         return report is not None
-    return report.outcome == "diagnosed" and bool(report.root_causes) and all(theirs(row.label) for row in report.root_causes)
+    found = report.outcome == "diagnosed" and bool(report.root_causes) and not report.withheld
+    return found and all(theirs(row.label) for row in report.root_causes)

@@ -15,6 +15,7 @@ from kb.history.mistakes import MistakeNote
 from tools.inventory.ranges import fold
 
 MOST = 3
+WHICH_LOG = "Can you attach the log of the first rank that failed, from its start to the error?"
 LONGEST_DIGEST, LONGEST_LOGS, MOST_TEMPLATES = 2400, 1000, 8
 """Characters that a model is shown, at most so many of them of logs; templates among these."""
 
@@ -36,7 +37,7 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     if unreached:
         yield f"I could not look at {fold(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
     if not any(fact.key.startswith("job.") for fact in case.facts):
-        yield "Can you attach the log of the first rank that failed, from its start to the error?"
+        yield WHICH_LOG
     for suspect in now.suspects[:1]:
         where = ", ".join(suspect.subject.named or suspect.subject.hosts)
         yield f"Did you see {suspect.leaf.title.lower()} before{f' on {where}' if where else ''}, or did another job hit it?"

@@ -19,7 +19,7 @@ from graph.model.reasoner import Declined, Reading, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
-from graph.reading.files import acknowledged, is_file, unread
+from graph.reading.files import LONGEST_NAME, acknowledged, is_file, unread
 from graph.reading.groups import group_called, hosts_named
 from graph.reading.handed_in import HandedIn, read_handed_in
 from graph.reading.hosts import hosts_in
@@ -28,11 +28,11 @@ from graph.reading.reports import Understanding, understand
 from graph.reading.theirs import kept_of
 from graph.reading.times import window
 from graph.report import FileRead
-from graph.state import Attachment, Brief, Incident, ItemKind, LogDigest
+from graph.state import CUSTOMER, SIDE, Attachment, Brief, Incident, ItemKind, LogDigest
 from kb.address import bdf
 from tools.apart import LONG
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
-from tools.fact import Fact
+from tools.fact import FROM_FILE, Fact
 from tools.inventory.jobs import JobPlace
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
@@ -65,7 +65,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     turn = turn if case.looks else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
-    facts = [*facts, *told_facts(case.item)]
+    facts = [*facts, *(handed_in(case, "", fact) for fact in told_facts(case.item))]
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = _read(case, ports)
     place = await _place_of_job(asks_scheduler(case.brief, new), case, ports)
@@ -147,11 +147,21 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
         found, left_out = kept_of(read.pasted, (*case.facts, *facts), addresses)
         if not is_file(given):  # a block of a message may be a command, and nobody expects that it is read
             found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
-        facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
+        facts += [handed_in(case, given.name, fact.at("", time=case.item.at, sha256=given.sha256)) for fact in found]
         logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])
         files += [acknowledged(given, found, is_odd, left_out, recognised=read.pasted.recognised)] if is_file(given) else []
     return "\n".join(texts), facts, logs, files[:MOST_FILES]
+
+
+def handed_in(case: Case, name: str, fact: Fact) -> Fact:
+    """Return a fact of a text that somebody handed in, with who did: the customer, or else one of our own people. The text's own word is not asked."""
+    origin = case.origin
+    opens = not case.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
+    theirs = opens or case.item.data.get(SIDE) == CUSTOMER
+    attrs = {key: value for key, value in fact.attrs.items() if key != FROM_FILE}
+    source = {FROM_FILE: {"path": name[:LONGEST_NAME], "by": CUSTOMER}} if theirs else {}
+    return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
 def addresses_of(case: Case, ports: Ports) -> frozenset[str]:

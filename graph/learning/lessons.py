@@ -4,13 +4,17 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
+from graph.ownership import READS_FILES
 from graph.rows import IncidentRows
-from graph.state import ABSTAIN, NO_FAULT, Conjecture, Hypothesis, Incident
+from graph.state import ABSTAIN, CUSTOMER, NO_FAULT, Conjecture, Evidence, Hypothesis, Incident
 from kb.history.lessons import MOST_ROWS, NAME, TITLE, WORDS, Lesson, cut
 from kb.history.words import tokens
+from tools.inventory.ranges import BadRange, expand
 
 TenantsOf = Callable[[Iterable[str]], frozenset[str]]
 """Of hosts: the customers who have any of them; empty for none."""
+TenantOfNode = Callable[[str], str | None]
+"""Of a host by the scheduler's name: whose it is, "" for nobody's; None for one that is not known."""
 _NAME = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
 _A_HOST = "a host"
 _WORD = re.compile(r"[A-Za-z0-9]+")
@@ -18,8 +22,11 @@ BORNE_OUT, MOST_NAME = 0.5, 5
 """Share of a person's words that an idea must hold to be what they found; words of a new label."""
 
 
-def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of: TenantsOf) -> Lesson | None:
-    """What a closed incident teaches; None while it is open, where nothing was broken, and where nobody and no cure says what it was."""
+def drafted(
+    state: Incident, now: datetime, leaves: Collection[str], tenants_of: TenantsOf, tenant_of_node: TenantOfNode | None = None
+) -> Lesson | None:
+    """What a closed incident teaches; None while it is open, where nothing was broken, and where nobody and no cure says what it was. `tenant_of_node`:
+    given where the site has tenants: then what a file of an unknown owner says is our own people's alone."""
     rows = IncidentRows(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
@@ -45,10 +52,30 @@ def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of:
         resolution=cut(_held(rows), WORDS),
         misled=_names(_misled(rows, label)),
         tenant=next(iter(whose)) if len(whose) == 1 else "",
-        inside=len(whose) > 1,
+        inside=len(whose) > 1 or (tenant_of_node is not None and _withheld(rows, found, next(iter(whose), ""), tenant_of_node)),
         incident=rows.id,
         on=now.date(),
     )
+
+
+def _withheld(rows: IncidentRows, found: Iterable[Hypothesis], whose: str, tenant_of_node: TenantOfNode) -> bool:
+    """Return whether something of the cause was read in a file that is not established as this customer's."""
+    if rows.report is not None and rows.report.crossing is not None:
+        return True
+    return any(_foreign(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
+
+
+def _foreign(row: Evidence, whose: str, tenant_of_node: TenantOfNode) -> bool:
+    source = row.source
+    if row.host and row.check not in READS_FILES:
+        return False
+    if source is None or source.by == CUSTOMER:
+        return source is None
+    try:
+        nodes = expand(source.nodes) if source.uid and source.job else []
+    except BadRange:
+        return True
+    return {tenant_of_node(node) for node in nodes} != {whose}
 
 
 def beyond(ideas: Sequence[Conjecture], words: str, leaves: Collection[str]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from graph.conversation.read import read
 from graph.conversation.said import Vocabulary
 from graph.incident.visible import scope_of, visible_hosts, visible_names
 from graph.state import CUSTOMER, SIDE, CustomerThread, Item, Origin
-from tests.properties import test_wider_look
+from tests.properties import customer_files, test_wider_look
 from tests.support.inventories import inventory
 from tools.inventory.jobs import SlurmJobs
 from tools.transport import Ran
@@ -123,7 +123,7 @@ async def i27_who() -> None:
 
 
 Story = Callable[[], Coroutine[Any, Any, None]]
-STORIES: tuple[Story, ...] = (i27_scope, i27_jobs, i27_words, i27_who)
+STORIES: tuple[Story, ...] = (i27_scope, i27_jobs, i27_words, i27_who, *customer_files.STORIES)
 
 
 def complaint(story: Story) -> str:

@@ -1,5 +1,7 @@
 """Safety bugs seeded into scope and identity: whom an incident speaks of, and who somebody is. The story named beside a mutant must catch it."""
 
+from bot.cards.customers.before import _what
+from bot.cards.customers.view import CustomerReader
 from bot.policy.channels import colleague, customers_row, person
 from bot.policy.leaks import Inside, _plain
 from bot.slack.context import Surface
@@ -8,16 +10,32 @@ from bot.slack.customers.telling import Telling
 from bot.slack.incoming.approval_clicks import press
 from bot.slack.incoming.clicker import voter_of
 from bot.slack.people import People
+from graph.incident.lifecycle import answered
 from graph.incident.summarise import _asked_of_job
 from graph.incident.visible import _in_place, scope_of, visible_hosts, visible_names
+from graph.learning.lessons import drafted
+from graph.ownership import TenantMachines
+from graph.report import Report
+from tests.properties.customer_files import i27_causes, i27_files, i27_flips, i27_handed, i27_heads, i27_roots
 from tests.properties.customer_stories import STORIES as STORIES_WITHOUT_SLACK
 from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i27_who, i27_words
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
+from tools.checks.job_files import owned_logs
+from tools.checks.job_logs import Logs, Way, below
 from tools.inventory.jobs import SlurmJobs
 
 STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
+
+_ALL_CROSS = Edit(
+    CustomerReader.crosses,
+    "not row.evidence or not all((self.machines.withholds(found.host, found.check, found.source) for found in row.evidence))",
+    "True",
+)
+_ANY_FILE = Edit(
+    Logs.read, "not is_log(about) or identity(about) != identity(found.about) or found.owner not in (-1, about.st_uid)", "False"
+)
 
 CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a customer widens the look by naming a host", "I27", (Edit(scope_of, "item.data.get(SIDE) == CUSTOMER", "False"),), i27_scope),
@@ -143,6 +161,69 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         "I27",
         (Edit(People.shared, "await self._heard(channel)", "None"),),
         i27_shared,
+    ),
+    Mutant(
+        "a log on a customer's machine is theirs whoever owns it",
+        "I27",
+        (Edit(TenantMachines.may_hear, "check not in READS_FILES or self.owns(source)", "True"),),
+        i27_files,
+    ),
+    Mutant(
+        "a job on machines of several customers is each one's",
+        "I27",
+        (Edit(TenantMachines.owns, "all((node in self.nodes for node in nodes))", "any((node in self.nodes for node in nodes))"),),
+        i27_files,
+    ),
+    Mutant(
+        "a log is of the job in its path whoever owns it",
+        "I27",
+        (Edit(Logs.job_of, "known[0] == found.about.st_uid", "True"),),
+        i27_files,
+    ),
+    Mutant(
+        "what a job names as its output is read whoever owns it",
+        "I27",
+        (Edit(Logs.note, "about.st_uid == owner", "True"), Edit(Logs.read, "found.owner not in (-1, about.st_uid)", "False")),
+        i27_files,
+    ),
+    Mutant(
+        "a line of a log says whose the next one is",
+        "I27",
+        (Edit(owned_logs, "line.endswith(mark)", "True"),),
+        i27_heads,
+    ),
+    Mutant(
+        "what our own people hand in is told to the customer",
+        "I27",
+        (Edit(TenantMachines.may_hear, "source is not None and source.by == CUSTOMER", "True"),),
+        i27_handed,
+    ),
+    Mutant(
+        "a cause that nothing of theirs shows is told",
+        "I27",
+        (Edit(Report.told_to_customer, "self.crossing is None", "True"), _ALL_CROSS),
+        i27_causes,
+    ),
+    Mutant("a cause that was withheld is told of in a later incident", "I27", (Edit(_what, "not cause.inside", "True"),), i27_causes),
+    Mutant(
+        "a lesson from another's log serves the customer",
+        "I27",
+        (Edit(drafted, "_withheld(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
+        i27_causes,
+    ),
+    Mutant("whoever was told nothing counts as answered", "I27", (Edit(answered, "not report.withheld", "True"),), i27_causes),
+    Mutant(
+        "a log is opened through whatever folder bears its name by then",
+        "I27",
+        (Edit(below, "os.open(name, FOLDER, dir_fd=there)", "os.open(name, os.O_PATH, dir_fd=there)"), _ANY_FILE),
+        i27_flips,
+    ),
+    Mutant("a log is another one by the time it is read", "I27", (_ANY_FILE,), i27_flips),
+    Mutant(
+        "a folder is read that anybody may have put there",
+        "I27",
+        (Edit(Way.step, "self.strict and not fixed", "False"),),
+        i27_roots,
     ),
 )
 

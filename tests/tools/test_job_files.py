@@ -1,5 +1,6 @@
 """The program that looks for a job's logs on a node, run for real on a folder: newest and most telling first, nothing of long ago."""
 
+import ast
 import os
 import re
 import subprocess
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import PATIENCE
+from tests.support.job_log_folder import ALICE, AS_ROOT, KINDS, MALLORY, OWN, SECRET, flip_of, look, owned, shared_folder, turned
+from tests.support.job_log_folder import write as write_as
 from tools.checks import CHECKS
-from tools.checks.job_files import PROBE
-from tools.fact import Fact
+from tools.checks.job_files import MAX_OWNERS, PROBE
+from tools.fact import FROM_FILE, Fact
 
 DAY = 86400.0
 ERROR = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
@@ -122,3 +125,128 @@ def test_a_folder_that_is_not_there_holds_no_log_and_one_that_cannot_be_read_cou
     assert [found["job.log"].value] == [False]
     (tmp_path / "loop").symlink_to(tmp_path / "loop")  # a closed folder would be open to root, who runs these tests too
     assert "symbolic links" in looked(tmp_path / "loop").stderr
+
+
+# -- whose a log is ---------------------------------------------------------------------------------------------------
+
+
+def test_the_program_is_one_word_that_an_old_python_reads() -> None:
+    assert not set(PROBE) & set("\n|;&$`<>{}")
+    [row] = ast.parse(PROBE).body
+    ast.parse(ast.literal_eval(row.value.args[0]), feature_version=(3, 6))  # type: ignore[attr-defined]  # exec('...')
+
+
+OWNERS = [  # path below the folder, owner, the job that it is of
+    ("slurm-812.out", MALLORY, "812"),
+    ("812/rank_03.log", MALLORY, "812"),
+    ("812/attempt_0/5/stderr.log", MALLORY, "812"),
+    ("job_812/out.log", MALLORY, "812"),
+    ("job-812.log", MALLORY, "812"),
+    ("slurm-812_4.out", MALLORY, "812"),
+    ("2026-05-20/812/rank_0.log", MALLORY, "812"),
+    ("train/812.err", MALLORY, "812"),
+    ("813/812.log", MALLORY, ""),  # the outermost number is no job here
+    ("20260520/812/rank_0.log", MALLORY, ""),
+    ("rank_812.log", MALLORY, ""),
+    ("train.log", MALLORY, ""),
+    ("8120/rank_0.log", MALLORY, ""),
+    ("812/rank_04.log", 0, ""),  # root writes for everybody
+]
+
+
+@pytest.mark.parametrize(("path", "owner", "job"), OWNERS)
+def test_a_log_is_of_a_job_that_its_owner_has_here_and_that_its_path_names(tmp_path: Path, path: str, owner: int, job: str) -> None:
+    if owner == 0 and not AS_ROOT:
+        pytest.skip("only root can give a file to root")
+    top, _ = shared_folder(tmp_path)
+    write_as(top / path, ERROR, owner)
+    jobs = {812: (MALLORY, "gpu-[003-004]", "")}
+    [fact] = [fact for fact in CHECKS["joblog"].read(look(top, jobs).out) if fact.key == "job.error"]
+    known = {"job": job, "nodes": "gpu-[003-004]"} if job else {}
+    assert fact.attrs[FROM_FILE] == {"path": f"{top}/{path}", "uid": owner, **known}
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can give files away")
+def test_a_log_in_the_folder_of_a_job_is_not_of_that_job_where_another_owns_it(tmp_path: Path) -> None:
+    top, _ = shared_folder(tmp_path)
+    write_as(top / "812" / "rank_0.log", ERROR, ALICE)
+    [fact] = [fact for fact in CHECKS["joblog"].read(look(top, {812: (MALLORY, "n1", "")}).out) if fact.key == "job.error"]
+    assert fact.attrs[FROM_FILE] == {"path": f"{top}/812/rank_0.log", "uid": ALICE}
+
+
+@pytest.mark.parametrize("nodes", ["", "(null)", "n1 n2", "n" * 3000])
+def test_a_job_without_nodes_that_can_be_read_is_no_established_job(tmp_path: Path, nodes: str) -> None:
+    top, _ = shared_folder(tmp_path)
+    write_as(top / "812" / "rank_0.log", ERROR)
+    facts = CHECKS["joblog"].read(look(top, {812: (MALLORY, nodes, "")}).out)
+    assert ["job" in fact.attrs[FROM_FILE] for fact in facts if fact.key == "job.error"] == [False]
+
+
+def test_logs_of_several_jobs_are_read_apart_and_each_fact_has_its_file(tmp_path: Path) -> None:
+    top, _ = shared_folder(tmp_path)
+    jobs = dict.fromkeys(range(1, MAX_OWNERS + 9), (MALLORY, "n1", ""))
+    for job in jobs:
+        write_as(top / str(job) / "rank_0.log", ERROR)
+    errors = [fact for fact in CHECKS["joblog"].read(look(top, jobs).out) if fact.key == "job.error"]
+    assert len(errors) == len(jobs)
+    established = {fact.attrs[FROM_FILE]["job"]: fact.attrs[FROM_FILE]["path"] for fact in errors if "job" in fact.attrs[FROM_FILE]}
+    assert len(established) == MAX_OWNERS
+    assert all(path == f"{top}/{job}/rank_0.log" for job, path in established.items())
+
+
+# -- what others can replace ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_takes_the_place_of_a_log_between_two_steps_is_not_read(tmp_path: Path, kind: str) -> None:
+    top, flip, jobs = flip_of(kind, tmp_path)
+    seen = list(turned(top, flip, jobs))
+    assert len(seen) > 50
+    assert any(OWN in shown for shown in seen)
+    assert not any(SECRET in shown for shown in seen)
+
+
+def test_what_was_replaced_is_counted_as_left_out_or_said(tmp_path: Path) -> None:
+    top, flip, jobs = flip_of("file", tmp_path)
+    write_as(top / "other.log", "step 1\n")
+    assert any("== left out: 1 of 2 files" in shown for shown in turned(top, flip, jobs))
+
+
+def refused(top: Path) -> bool:
+    seen = look(top)
+    assert ("not permitted" in seen.err) is (OWN not in seen.out)
+    assert SECRET not in seen.out
+    return OWN not in seen.out
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_refused"), [(0o755, 0, False), (0o1777, 0, False), (0o777, 0, True), (0o775, 0, True), (0o755, MALLORY, True)]
+)
+def test_a_folder_is_read_only_where_root_decides_which_one_it_is(tmp_path: Path, mode: int, owner: int, is_refused: bool) -> None:
+    if owner and not AS_ROOT:
+        pytest.skip("only root can give folders away")
+    write_as(tmp_path / "part" / "logs" / "x.log", f"{OWN}\n")
+    (tmp_path / "part").chmod(mode)
+    owned(tmp_path / "part", owner or os.getuid())
+    assert refused(tmp_path / "part" / "logs") is is_refused
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can give links away")
+@pytest.mark.parametrize(("owner", "is_refused"), [(0, False), (MALLORY, True)])
+def test_a_link_on_the_way_to_the_folder_is_followed_where_it_is_roots(tmp_path: Path, owner: int, is_refused: bool) -> None:
+    write_as(tmp_path / "real" / "logs" / "x.log", f"{OWN}\n")
+    (tmp_path / "link").symlink_to("../" + tmp_path.name + "/real")
+    owned(tmp_path / "link", owner)
+    seen = look(tmp_path / "link" / "logs")
+    assert (OWN in seen.out) is not is_refused
+    assert bool(seen.err) is is_refused
+
+
+def test_a_refused_folder_is_said_beside_what_slurm_names(tmp_path: Path) -> None:
+    (tmp_path / "part" / "logs").mkdir(parents=True)
+    (tmp_path / "part").chmod(0o777)
+    log = write_as(tmp_path / "home" / "slurm-7.out", ERROR)
+    shown = look(tmp_path / "part" / "logs", {7: (MALLORY, "n1", f"JobId=7 StdOut={log} StdErr={log}")}).out
+    facts = CHECKS["joblog"].read(shown)
+    assert [fact.value for fact in facts if fact.key == "job.error"] == ["cuda_oom"]
+    assert ["not permitted" in fact.line for fact in facts if fact.key == "check.left_out"] == [True]

@@ -9,6 +9,7 @@ NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kb.logs.event import Event
@@ -18,10 +19,10 @@ from kb.logs.templates.filters import FILTERS, FilterRule
 from kb.logs.templates.lines import placed
 from kb.scan import lines_in
 from tools.checks.few import left_out
-from tools.checks.job_files import PROBE
+from tools.checks.job_files import PROBE, OwnedLogs, owned_logs
 from tools.checks.not_understood import not_understood, telling_lines
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status, blind
+from tools.fact import FROM_FILE, Fact, Status, blind
 
 _VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
 WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
@@ -31,8 +32,9 @@ _MOST_TEMPLATES = 8
 _DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 """A device a log names is believed where it looks like one."""
 _LEFT_OUT = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
+_NOT_READ = re.compile(r"(?m)^== not read: (.{1,300})$")
 _NO_LOGS = re.compile(
-    r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$",
+    r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$|^== not read: .*$",
     re.MULTILINE,
 )
 
@@ -81,21 +83,32 @@ def is_job_log(text: str) -> bool:
 
 
 def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = lambda _: FILTERS) -> Sequence[Fact]:
-    """Errors of the ranks, how many ranks were seen, and who failed first. `regular`: which rules drop lines of such a log from its templates;
-    no other fact depends on them."""
-    body = "\n".join(line for line in lines_in(text) if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
+    """Errors of the ranks, how many ranks were seen, and who failed first; the logs of each owner and job by themselves. `regular`: which rules
+    drop lines of such a log from its templates; no other fact depends on them."""
+    owned = owned_logs(text)
+    parts = [_parsed(logs.text, regular(text), logs) for logs in owned] if owned else [_parsed(text, regular(text))]
+    facts = [fact for part in parts for fact in part]
+    if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
+        facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
+    found = [Fact("joblog", "check.left_out", "tail", line=said[1]) for said in (_LEFT_OUT.search(text), _NOT_READ.search(text)) if said]
+    return [*facts, *found]
+
+
+def _parsed(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
+    """What is read of the logs of one owner, of a text that names none else."""
+    body = "\n".join("" if _NO_LOGS.match(line) else line for line in lines_in(text)) if _NO_LOGS.search(text) else text
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job(body)
     found = [_error(event) for event in log.events]
-    variables = _printed(body)
     if not found:
         found += not_understood("joblog", telling_lines(body))
     if not found:
         found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
-        line = next((event.line for event in log.events if event.attrs.get("first")), "")
-        found.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=line))
+        first = next((event for event in log.events if event.attrs.get("first")), None)
+        attrs = {"file": first.attrs.get("file")} if first and logs else {}
+        found.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=first.line if first else "", attrs=attrs))
     found += [
         Fact(
             "joblog",
@@ -108,15 +121,19 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
         if ranks
     ]
     found += [left_out("joblog", log.left_out)] if log.left_out else []
-    files = body.count("==> ")
-    if said := _LEFT_OUT.search(text):
-        found.append(Fact("joblog", "check.left_out", "tail", line=said[1]))
-    return [
-        *found,
-        *variables,
+    files = len(logs.paths) if logs else body.count("==> ")
+    found += [
+        *_printed(body),
         Fact("joblog", "job.ranks", len(log.ranks)),
-        Fact("joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body, regular(text))),
+        Fact(
+            "joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body, rules) | ({"lines": logs.lines} if logs else {})
+        ),
     ]
+    return (
+        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.source(str(fact.attrs.get("file") or ""))}) for fact in found]
+        if logs
+        else found
+    )
 
 
 def _digest(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:

@@ -1,85 +1,85 @@
-"""The logs that a node holds of its jobs, found and cut by one fixed program that runs there: thousands of small files and a huge one fit a cap
-only where whoever sits beside them chooses.
+"""The logs that a node holds of its jobs, found and cut by one fixed program that runs there (`tools.checks.job_logs`), and whose each of them is.
 
-Read are files of the folder that the inventory names, and what Slurm says its jobs on this node write to (arrays and parts of a
-heterogeneous job have a name each), as far as their own user owns it: a tenant chooses that path. Whose a job is says squeue, in a number:
-in a row of scontrol, with its names and comments, a tenant may write `UserId=root(0)`. A file that nobody wrote to for days is of another
-job, and never read for this one. What tells of trouble comes first, then the newest; what is left out is counted.
+Read are files of the folder that the inventory names, and what Slurm says its jobs on this node write to (arrays and parts of a heterogeneous job
+have a name each), as far as their own user owns it: a tenant chooses that path. Whose a job is says squeue, in a number. A file that nobody wrote
+to for days is of another job, and never read for this one.
+
+In a folder that several write to, names and links prove nothing: a file is opened once, without following a link, and its owner is asked of that
+descriptor. It belongs to a job where its owner has that job on this node, and Slurm names the file as its output or the path names the job. The
+program marks each file with a number that it draws anew each time, so that no line of a log can pose as the head of another one.
 """
 
-PROBE = "exec({!r})".format(  # one word without a line break or a character that any shell reads
-    "import os, re, stat, subprocess, sys, time\n"
-    "top, days, most, piece, lines = sys.argv[1], 2, 3000000, 65536, 300\n"
-    "words = 'Traceback', 'Error', 'error', 'ERROR', 'NCCL WARN', 'Fatal', 'FATAL', 'Killed', 'Segmentation', 'NaN', 'timeout', 'Timeout'\n"
-    "since, kept, troubles = time.time() - days * 86400, dict(), []\n"
-    "def said(*argv):\n"
-    " try:\n"
-    "  return subprocess.run(argv, stdin=-3, stdout=-1, stderr=-3, timeout=6).stdout.decode('utf-8', 'replace')\n"
-    " except Exception:\n"
-    "  return ''\n"
-    "def keep(path, own):\n"
-    " try:\n"
-    "  about = os.lstat(path)\n"
-    " except (OSError, ValueError):\n"
-    "  return\n"
-    " if stat.S_ISREG(about.st_mode) and about.st_size and own in (None, about.st_uid):\n"
-    "  kept[path] = (own is not None, about.st_mtime)\n"
-    "def walk(folder, depth, left):\n"
-    " try:\n"
-    "  inside = sorted(os.scandir(folder), key=lambda row: row.name)\n"
-    " except OSError as why:\n"
-    "  troubles.append(str(why))\n"
-    "  return left\n"
-    " for row in inside:\n"
-    "  left -= 1\n"
-    "  if left == 0:\n"
-    "   break\n"
-    "  if row.is_dir(follow_symlinks=False) and depth:\n"
-    "   left = max(walk(row.path, depth - 1, left), 1)\n"
-    "  elif row.name.endswith(('.log', '.out', '.err')):\n"
-    "   keep(row.path, None)\n"
-    " return left\n"
-    "def slurm():\n"
-    " node = os.uname().nodename.split('.')[0]\n"
-    " for pair in said('squeue', '-h', '-t', 'all', '-w', node, '-o', '%A:%U').split()[:16]:\n"
-    "  job, owner = pair.partition(':')[::2]\n"
-    "  for row in said('scontrol', '-o', 'show', 'job', job).split(chr(10)):\n"
-    "   had = dict(word.split('=', 1) for word in row.split() if '=' in word)\n"
-    "   names = dict(j=had.get('JobId', job), A=had.get('ArrayJobId', had.get('JobId', job)), a=had.get('ArrayTaskId', ''), x=had.get('JobName', ''), N=node)\n"
-    "   for name in ('StdOut', 'StdErr'):\n"
-    "    if owner.isdecimal() and name in had:\n"
-    "     keep(re.sub('%0*[0-9]*([jAaxN])', lambda sign: names[sign.group(1)], had[name]), int(owner))\n"
-    "def tail(path):\n"
-    " try:\n"
-    "  file = os.open(path, os.O_RDONLY + os.O_NONBLOCK + os.O_NOFOLLOW)\n"
-    " except OSError as why:\n"
-    "  troubles.append(str(why))\n"
-    "  return ''\n"
-    " with os.fdopen(file, 'rb') as read:\n"
-    "  start = max(0, os.fstat(file).st_size - piece)\n"
-    "  read.seek(start)\n"
-    "  text = read.read(piece).decode('utf-8', 'replace').replace(chr(13) + chr(10), chr(10)).replace(chr(13), chr(10)).rstrip(chr(10))\n"
-    " return ''.join(line + chr(10) for line in text.split(chr(10))[min(start, 1):][-lines:])\n"
-    "walk(top, 3, 50000)\n"
-    "slurm()\n"
-    "new = [path for path in kept if kept[path][0] or max(kept[path][1], since) != since]\n"
-    "new.sort(key=lambda path: (not kept[path][0], -kept[path][1]))\n"
-    "had = dict((path, tail(path)) for path in new[:400])\n"
-    "order = sorted((path for path in had if had[path]), key=lambda path: (not kept[path][0], not any(word in had[path] for word in words)))\n"
-    "shown = 0\n"
-    "for path in order:\n"
-    " most -= len(had[path].encode('utf-8', 'replace')) + len(path) + 16\n"
-    " if max(most, 0) == 0:\n"
-    "  break\n"
-    " shown += 1\n"
-    " print('==' + chr(62), path.encode('utf-8', 'replace').decode('utf-8', 'replace'), chr(60) + '==')\n"
-    " print(had[path])\n"
-    "if shown != len(new):\n"
-    " print('== left out:', len(new) - shown, 'of', len(new), 'files that the last days wrote: read are those that tell most, newest first')\n"
-    "if not new and not troubles:\n"
-    " print('== no log of the last', days, 'days below', top + ',', len(kept), 'older')\n"
-    "if troubles and not shown:\n"
-    " print(troubles[0], file=sys.stderr)\n"
-    " sys.exit(1)\n"
-)
-"""Opens regular files for reading, follows no link, and starts squeue and scontrol alone. Its only argument is the folder."""
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kb.scan import lines_in
+from tools.checks.program import as_word
+
+PROBE = as_word(Path(__file__).with_name("job_logs.py"))
+"""Opens regular files for reading, follows no link of others, and starts squeue and scontrol alone. Its only argument is the folder."""
+MAX_OWNERS = 16
+"""Owners and jobs that one answer is taken apart by; what more there are has no owner that is established."""
+_MARKED = re.compile(r"(?m)^== logs (\d{20})$")
+_OWNER = re.compile(r"== of uid=(\d{1,10}) job=(\d{1,10}|-) nodes=([\w.,\[\]-]{1,2000}) \d{20}$")
+_NOBODYS = ("", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedLogs:
+    """The logs of one owner and job, as the text that they stand in with everything else left blank, so that numbers of lines stay. `owner` is (uid, job,
+    nodes), each "" where it is not established."""
+
+    owner: tuple[str, str, str]
+    paths: tuple[str, ...]
+    text: str
+    lines: int
+
+    def source(self, path: str = "") -> Mapping[str, Any]:
+        """What a fact of these logs carries; of a path that is none of theirs, the folder that they have in common."""
+        uid, job, nodes = self.owner
+        here = path if path in self.paths else _common(self.paths)
+        return {"path": here, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
+
+
+def owned_logs(text: str) -> list[OwnedLogs]:
+    """The logs by owner and job, in the order in which they come. Empty for a text that is not the program's."""
+    found = _MARKED.search(text)
+    if not found:
+        return []
+    lines, mark = lines_in(text), f" {found[1]}"
+    parts: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    heads = [at for at, line in enumerate(lines) if at and line.endswith(mark) and line.startswith("== of ")]
+    for at, after in zip(heads, [*heads[1:], len(lines) + 1], strict=True):
+        owner = _owner(lines[at])
+        owner = owner if owner in parts or len(parts) < MAX_OWNERS else _NOBODYS
+        parts.setdefault(owner, []).append((at - 1, after - 1))
+    return [_owned(owner, lines, spans) for owner, spans in parts.items()]
+
+
+def _owner(head: str) -> tuple[str, str, str]:
+    """Whatever is not all there establishes no job."""
+    row = _OWNER.match(head)
+    if row is None:
+        return _NOBODYS
+    return (row[1], row[2], row[3]) if "-" not in (row[2], row[3]) else (row[1], "", "")
+
+
+def _owned(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:
+    kept = [""] * len(lines)
+    paths = []
+    for start, end in spans:
+        paths.append(lines[start].removeprefix("==> ").removesuffix(" <=="))
+        kept[start] = lines[start]
+        kept[start + 2 : end] = [f" {line}" if line.startswith("==> ") else line for line in lines[start + 2 : end]]
+    return OwnedLogs(owner, tuple(paths), "\n".join(kept) + "\n", sum(end - start - 1 for start, end in spans))
+
+
+def _common(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return paths[0]
+    parts = [path.split("/") for path in paths]
+    same = next((n for n, row in enumerate(zip(*parts, strict=False)) if len(set(row)) > 1), min(map(len, parts)))
+    return "/".join(parts[0][:same]) or "/"

@@ -36,7 +36,7 @@ class Commands:
             "nccl_tests": host.nccl_tests,
             "gpu_burn": host.gpu_burn,
             "gpus": str(self.gpus(host)),
-            "node": host.node or host.name.partition(".")[0],
+            "node": host.slurm_name,
             "kube_node": host.node_name,
         }
 

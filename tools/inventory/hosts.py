@@ -159,6 +159,11 @@ class Host(BaseModel):
         return self.node or self.name
 
     @property
+    def slurm_name(self) -> str:
+        """What Slurm calls it."""
+        return self.node or self.name.partition(".")[0]
+
+    @property
     def called(self) -> str:
         """What its tenant calls it."""
         return self.alias or self.name

@@ -15,7 +15,7 @@ MOST_BEFORE = 3
 def sought(rows: IncidentRows, origin: Origin, reader: CustomerReader) -> Sought:
     """What to look for: closed incidents on machines of theirs that this one is about, or with a cause of it."""
     hosts = tuple(host for host in rows.brief.hosts if host in reader.own)
-    labels = tuple(row.label for row in rows.report.root_causes if reader.crosses(row)) if rows.report else ()
+    labels = tuple(row.label for row in rows.report.told_to_customer if reader.crosses(row)) if rows.report else ()
     return Sought(rows.id, origin, tuple(sorted(reader.own)), hosts=hosts, labels=labels)
 
 
@@ -29,7 +29,7 @@ def lines(found: Sequence[EarlierIncident], origin: Origin, reader: CustomerRead
 
 
 def _what(row: EarlierIncident, reader: CustomerReader) -> str:
-    known = [cause for cause in row.causes if cause.label in reader.words.taxonomy.leaves and _theirs(cause, reader)]
+    known = [cause for cause in row.causes if cause.label in reader.words.taxonomy.leaves and not cause.inside and _theirs(cause, reader)]
     if not known:
         return phrase("again_unknown", reader.language)
     names = reader.called(host for host in known[0].hosts if host in reader.own)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.view import CustomerReader, Known
 from graph.incident.visible import visible_hosts
+from graph.ownership import machines_of
 from graph.state import Origin
 from kb.customers.words import CustomerWords
 from tools.fact import Fact
@@ -17,4 +18,5 @@ def reader_of(
     """The customer of an incident: their own hosts by their own names, and whose the others are not told."""
     own = frozenset(visible_hosts(inventory, origin))
     names = {host: inventory.hosts[host].called for host in own}
-    return CustomerReader(own, words, language, with_drivers(known, facts, own), frozenset(inventory.workers) - own, names)
+    nodes = machines_of(inventory, own).nodes
+    return CustomerReader(own, words, language, with_drivers(known, facts, own), frozenset(inventory.workers) - own, names, nodes)

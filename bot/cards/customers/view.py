@@ -1,6 +1,7 @@
 """What a customer may know of their incident, and nothing else: made of the stored rows by leaving out, never by cutting a card of ours. Pure.
 
-Only this crosses: the catalogue's own words for a cause, names of the tenant's own hosts, lines that the tenant's own job wrote, how far it is.
+Only this crosses: the catalogue's own words for a cause, names of the tenant's own hosts, lines that the tenant's own job wrote, how far it is. A line of
+a file is the tenant's where its owner and job are established and that job runs on their machines alone; else our own people see it and they do not.
 Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
 """
 
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from graph.incident.questions import asked_of_customer
+from graph.ownership import TenantMachines
 from graph.reading.files import LONGEST_NAME
 from graph.report import Report
 from graph.rows import IncidentRows
@@ -90,11 +92,24 @@ class CustomerReader:
     """Hosts of others. What our own side finds there is not the customer's to know."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Host → what the tenant calls it, where that is another name."""
+    nodes: Collection[str] = ()
+    """What the scheduler calls the tenant's hosts; their names where nothing stands here."""
+
+    @property
+    def machines(self) -> TenantMachines:
+        """Their machines, for whoever asks whose a fact is."""
+        return TenantMachines(self.own, self.nodes or self.own)
 
     def crosses(self, row: Hypothesis) -> bool:
-        """Whether their own machines show this cause, or no machine does."""
+        """Whether their own machines show this cause, or no machine does, and more than files that are not established as theirs."""
         shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
-        return not shown or not all(host in self.others for host in shown)
+        if shown and all(host in self.others for host in shown):
+            return False
+        return not row.evidence or not all(self.machines.withholds(found.host, found.check, found.source) for found in row.evidence)
+
+    def theirs(self, found: Evidence) -> bool:
+        """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
+        return bool(found.line) and found.key.startswith(THEIRS) and self.machines.may_hear(found.host, found.check, found.source)
 
     def called(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """The hosts by the tenant's names, each once."""
@@ -111,9 +126,9 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
     about = reader.called(host for host in rows.brief.hosts if host in own)
     if report is None:
         return CustomerView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
-    causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves and reader.crosses(row))[
-        :MOST_CAUSES
-    ]
+    causes = tuple(
+        _cause(row, reader) for row in report.told_to_customer if row.label in reader.words.taxonomy.leaves and reader.crosses(row)
+    )[:MOST_CAUSES]
     return CustomerView(
         rows.id,
         _stage(rows, report, causes, asks := asked_of_customer(rows, report)),
@@ -185,10 +200,5 @@ def _cause(row: Hypothesis, reader: CustomerReader) -> TheirCause:
     named = reader.called(hosts)
     if leaf.owner != "customer":
         return TheirCause(said, True, named)
-    lines = tuple(dict.fromkeys(reader.worded(found.line) for found in row.evidence if _theirs(found, reader.own)))[:MOST_LINES]
+    lines = tuple(dict.fromkeys(reader.worded(found.line) for found in row.evidence if reader.theirs(found)))[:MOST_LINES]
     return TheirCause(said, False, named, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
-
-
-def _theirs(found: Evidence, own: Collection[str]) -> bool:
-    """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
-    return bool(found.line) and found.key.startswith(THEIRS) and (not found.host or found.host in own)

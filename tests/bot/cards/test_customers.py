@@ -17,7 +17,7 @@ from bot.cards.customers.waits import WaitsShown
 from graph.conversation.intents import Intent
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, Attachment, Evidence, Hypothesis, Incident, Item, Ladder, Ticket
+from graph.state import CUSTOMER, SIDE, Attachment, Evidence, FileSource, Hypothesis, Incident, Item, Ladder, Ticket
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
@@ -222,7 +222,8 @@ def test_a_customer_reads_the_names_that_they_gave_their_hosts() -> None:
 
 
 def test_a_line_of_their_job_names_their_hosts_as_they_do() -> None:
-    seen = [Evidence(host="gpu-003", check="joblog", key="job.error", line="[gpu-003:12] gpu-0031 gpu-004.local: refused by gpu-003-ib0")]
+    line, source = "[gpu-003:12] gpu-0031 gpu-004.local: refused by gpu-003-ib0", FileSource(uid=3001, job="812", nodes="gpu-[003-004]")
+    seen = [Evidence(host="gpu-003", check="joblog", key="job.error", line=line, source=source)]
     rows = stored(cause(IFNAME, "gpu-003", evidence=seen))
     view = customer_view(rows, CustomerReader(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
     assert view.causes[0].shows == ("[train-01:12] gpu-0031 train-02.local: refused by gpu-003-ib0",)

@@ -4,9 +4,12 @@ from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
+from tools.inventory.ranges import fold
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"
+MARK, OWNER = 10**19 + 4711, 1001
+"""What the program draws anew each time, and whose all jobs here are."""
 
 
 def environment(view: View) -> ShellAnswer:
@@ -34,11 +37,12 @@ def logs(view: View) -> ShellAnswer:
         return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
     if not view.job.has_log:
         return said(f"== no log of the last 2 days below {folder}, 0 older\n")
-    parts = []
+    parts, nodes = [], fold(dict.fromkeys(rank.node for rank in view.job.ranks))
     for rank in view.job.of(view.node.name):
         text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)
-        parts.append(f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n{text}")
-    return said("\n".join(parts))
+        head = f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={view.job.id} nodes={nodes} {MARK}"
+        parts.append(f"{head}\n{text}")
+    return said("\n".join([f"== logs {MARK}", *parts]))
 
 
 def _shown(view: View, rank: Rank) -> list[str]:

@@ -3,18 +3,17 @@
 Each is a module of its own, so that it is read, typed and tested like any other; its text is what travels. They keep to Python 3.6.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tools.checks.lines import objects
+from tools.checks.program import as_word
 
 
 def source(name: str) -> str:
     """A probe as one word without a line break or a character that any shell or argv template reads."""
-    text = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
-    return f"exec({re.sub('[|;&$`<>{}]', lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"
+    return as_word(Path(__file__).parent / f"{name}.py")
 
 
 def rows(text: str, probe: str) -> list[Mapping[str, Any]]:

@@ -1,0 +1,249 @@
+"""Logs of several customers in one folder, from the look to everything that a customer can see: what is not established as theirs stays with us.
+
+Another customer's error lies beside a customer's own logs, on machines that are well, in each way in which somebody may be wrong about whose it is; then
+every door is searched. Our own people see it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_args
+
+import pytest
+
+from bot.cards.customers import before, living
+from bot.cards.customers.answers import Answered, answer
+from bot.cards.customers.reader import reader_of
+from bot.cards.customers.view import CustomerReader, CustomerView, customer_view, nothing_known
+from bot.desk.earlier import earlier_of
+from bot.postmortem.markdown import markdown
+from bot.postmortem.page import finished
+from bot.postmortem.theirs import page_for_customer
+from bot.provider.messages import StatesAsked
+from bot.provider.standing import TicketStates
+from bot.run.lessons import _tenant_of_node, _tenants
+from deploy.sandbox.cluster.doors.stage import Stage, staged
+from graph.learning.lessons import drafted
+from graph.rows import IncidentRows
+from graph.state import CUSTOMER, SIDE, Attachment, FileSource, Incident, Item, Origin
+from kb.history.lessons import Lesson
+from kb.taxonomy.reader import load_taxonomy
+from tests.properties.test_canaries import ALIASES, CHANNELS, ORIGIN, OURS, THEIRS, WORDS
+from tests.support.clock import T0
+from tests.support.talk import Talk, case_of
+from tools.fact import FROM_FILE
+from tools.inventory.hosts import Inventory
+from tools.transport import Ran
+
+pytestmark = pytest.mark.tier2
+
+LABEL = "USER.CODE.Batch_Too_Large_OOM"
+LINE = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB for canary_weights."
+LOG = f"step 1\n{LINE}\n"
+OWN_JOB = "uid=1001 job=4711 nodes=gpu-[003-004]"
+FOREIGN = {
+    "a job elsewhere": "uid=2002 job=900 nodes=canary-b1",
+    "a job here and elsewhere": "uid=2002 job=900 nodes=gpu-003,canary-b1",
+    "a job of no known node": "uid=2002 job=900 nodes=gpu-9",
+    "nodes that cannot be read": "uid=2002 job=900 nodes=gpu-[003",
+    "no job": "uid=2002 job=- nodes=-",
+    "no nodes": "uid=2002 job=900 nodes=-",
+    "root's": "uid=0 job=4711 nodes=gpu-[003-004]",
+    "no word of an owner": "",
+    "an owner that cannot be read": "uid=x job=4711 nodes=gpu-[003-004]",
+}
+
+
+@dataclass(frozen=True)
+class LaidBeside:
+    """A cluster on whose first machine one more log lies in the folder: `owner` is how the program marks it."""
+
+    stage: Stage
+    owner: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage.transport, name)
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        ran = await self.stage.transport.run(host, argv, timeout=timeout, cap=cap)
+        if host != OURS[0] or not ran.stdout.startswith(b"== logs "):
+            return ran
+        mark = ran.text.split()[2]
+        log = f"==> /shared/logs/900/rank_0.log <==\n== of {self.owner} {mark}\n{LOG}"
+        return replace(ran, stdout=ran.stdout + log.encode())
+
+
+def two_tenants(inventory: Inventory) -> Inventory:
+    """The cluster's machines as one customer's, and those of another one that no look reaches."""
+    hosts = {name: row.model_copy(update={"tenant": "acme" if name in OURS else ""}) for name, row in inventory.hosts.items()}
+    hosts |= {name: hosts[OURS[0]].model_copy(update={"name": name, "tenant": "canary-tenant"}) for name in THEIRS}
+    hosts |= {name: hosts[name].model_copy(update={"alias": ALIASES[name]}) for name in OURS}
+    return inventory.model_copy(update={"hosts": hosts, "channels": CHANNELS})
+
+
+def talk(owner: str | None = None, origin: Origin = ORIGIN) -> Talk:
+    stage = staged(case_of(nodes=OURS), controller="slurm-controller")
+    stage = replace(stage, inventory=two_tenants(stage.inventory))
+    return Talk.over(replace(stage, transport=cast(Any, LaidBeside(stage, owner))) if owner is not None else stage, origin)
+
+
+def reader(inventory: Inventory, origin: Origin = ORIGIN) -> CustomerReader:
+    return reader_of(inventory, WORDS, origin, "en", nothing_known, ())
+
+
+def lesson_of(rows: IncidentRows, inventory: Inventory) -> Lesson | None:
+    ticket = {"true_label": LABEL, "true_cause": "it needs more memory"}
+    state = cast(Incident, {**rows.stored, "lifecycle": "closed", "ticket": ticket})
+    return drafted(state, T0, load_taxonomy().leaves, lambda hosts: _tenants(inventory, hosts), _tenant_of_node(inventory))
+
+
+class Kept:
+    """One incident, as the inbox and the book of what people told a customer hold it."""
+
+    async def origin(self, incident: str) -> Origin:
+        return ORIGIN.model_copy(update={"ticket": "acme/inc-9", "customer": None})
+
+    async def lifecycle(self, incident: str) -> str:
+        return "open"
+
+    async def after(self, incident: str, seen: int) -> tuple[()]:
+        return ()
+
+
+async def over_the_link(rows: IncidentRows, inventory: Inventory) -> str:
+    async def state_of(incident: str) -> Incident:
+        return rows.stored
+
+    async def begun(incident: str) -> frozenset[str]:
+        return frozenset()
+
+    kept = cast(Any, Kept())
+    states = TicketStates(kept, inventory, WORDS, state_of, begun, kept)
+    return (await states.answer("acme", StatesAsked(tickets=("inc-1",), after={"inc-1": 0}))).model_dump_json()
+
+
+async def doors(told: Talk) -> Mapping[str, str]:
+    """Everything that a customer can see of the incident, by where."""
+    rows, inventory = await told.rows(), told.ports.inventory
+    of = reader(inventory)
+    view = customer_view(rows, of)
+    cards = {
+        "card": living.render(view),
+        "news": living.moved(view),
+        "asked": living.asked(view),
+        "again": living.looked_again(view, broken=True),
+    }
+    cards |= {f"answer {kind}": answer(kind, view, OURS, ()) for kind in get_args(Answered)}
+    closed = earlier_of(cast(Incident, {**rows.stored, "lifecycle": "closed"}), T0)
+    assert closed
+    lesson = lesson_of(rows, inventory)
+    return {
+        **{name: json.dumps([card.text, card.blocks], ensure_ascii=False) for name, card in cards.items()},
+        "draft of what people tell": living.draft(view),
+        "page": markdown(finished(page_for_customer(view, rows.opened_at, T0))).decode(),
+        "link": await over_the_link(rows, inventory),
+        "earlier": "\n".join(before.lines([closed], ORIGIN, of)),
+        "sought": repr(before.sought(rows, ORIGIN, of).labels),
+        "lesson": lesson.model_dump_json() if lesson and lesson.serves("acme") else "",
+        "export": lesson.model_dump_json() if lesson and not (lesson.tenant or lesson.inside) else "",
+    }
+
+
+def signs(texts: Mapping[str, str]) -> Iterator[str]:
+    """The doors at which the other customer's error shows: its line, or its cause."""
+    said = WORDS.cause(LABEL, "en")
+    for door, text in texts.items():
+        if any(word in text for word in ("canary", LABEL, said.title, said.words)):
+            yield door
+
+
+async def view_of(told: Talk) -> CustomerView:
+    return customer_view(await told.rows(), reader(told.ports.inventory))
+
+
+async def test_a_log_of_their_own_job_is_told_at_every_door() -> None:
+    told = talk(OWN_JOB)
+    await told.reports("job 4711 died on gpu-[003-004]")
+    rows = await told.rows()
+    assert rows.report
+    assert (rows.report.outcome, rows.report.crossing) == ("diagnosed", None)
+    [cause] = (await view_of(told)).causes
+    assert cause.shows == (LINE.replace("gpu-003", "train-01"),)
+    shown = set(signs(await doors(told)))
+    assert {"card", "answer why", "draft of what people tell", "page", "link", "earlier", "sought", "lesson"} <= shown
+
+
+@pytest.mark.parametrize("owner", ["a job elsewhere", "no job", "root's", "no word of an owner"])
+async def test_a_log_that_is_not_established_as_theirs_is_told_at_no_door(owner: str) -> None:
+    told = talk(FOREIGN[owner])
+    await told.reports("job 4711 died on gpu-[003-004]")
+    rows = await told.rows()
+    assert rows.report
+    assert [cause.label for cause in rows.report.root_causes] == [LABEL], "our own people see it"
+    assert LINE in {found.line for found in rows.report.root_causes[0].evidence}
+    assert not list(signs(await doors(told)))
+    view = await view_of(told)
+    assert (view.stage, view.questions[:1], view.state, rows.lifecycle) == ("asked", ("q_log",), "", "waiting")
+
+
+async def test_their_own_log_that_says_the_same_is_told_once_they_hand_it_in() -> None:
+    told = talk(FOREIGN["no job"])
+    await told.reports("job 4711 died on gpu-[003-004]")
+    sha256 = await told.ports.evidence.put("inc-1", LOG.replace("canary", "own"))
+    await hands_in(told, sha256, **{SIDE: CUSTOMER})
+    view = await view_of(told)
+    assert view.stage == "yours"
+    assert view.causes[0].shows == (LINE.replace("canary", "own"),)
+    assert "canary" not in "".join((await doors(told)).values())
+
+
+async def test_a_log_that_our_own_people_hand_in_is_not_told_and_people_go_on() -> None:
+    told = talk()
+    await told.reports("job 4711 died on gpu-[003-004]")
+    text = f"== logs {'1' * 20}\n==> /shared/logs/4711/rank_0.log <==\n== of {OWN_JOB} {'1' * 20}\n{LOG}"
+    await hands_in(told, await told.ports.evidence.put("inc-1", text))
+    rows = await told.rows()
+    assert rows.report
+    assert [cause.label for cause in rows.report.root_causes] == [LABEL]
+    assert not list(signs(await doors(told)))
+    assert (await view_of(told)).stage == "people"
+    assert rows.ticket
+    assert rows.ticket.handed, "the customer is told that a person looks, and one does"
+
+
+async def hands_in(told: Talk, sha256: str, **data: Any) -> None:
+    at = told.stage.clock.now()
+    given = Attachment(name="train.log", size=len(LOG), sha256=sha256)
+    await told._turn(Item(id="file", kind="reply", incident="inc-1", at=at, user="U2", text="the log", attachments=(given,), data=data))
+
+
+async def test_what_only_a_foreign_log_shows_beside_a_fault_of_ours_does_not_hide_it() -> None:
+    told = talk()
+    case = case_of({"id": "G07", "node": "gpu-004", "gpu": 5, "t": -420}, nodes=OURS)
+    stage = staged(case, controller="slurm-controller")
+    stage = replace(stage, inventory=two_tenants(stage.inventory))
+    told = Talk.over(replace(stage, transport=cast(Any, LaidBeside(stage, FOREIGN["no job"]))), ORIGIN)
+    await told.reports("job 4711 died on gpu-[003-004]")
+    view = await view_of(told)
+    assert (view.stage, view.avoid) == ("ours", ("train-02",))
+    assert not list(signs(await doors(told)))
+
+
+async def test_a_lesson_of_our_own_incident_on_a_customers_machines_serves_them_only_by_their_own_logs() -> None:
+    ours = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="U0PRIYA")
+    for owner, serves in ((OWN_JOB, True), (FOREIGN["a job elsewhere"], False), (FOREIGN["no job"], False)):
+        told = talk(owner, ours)
+        await told.reports("job 4711 died on gpu-[003-004]")
+        lesson = lesson_of(await told.rows(), told.ports.inventory)
+        assert lesson
+        assert (lesson.serves("acme"), lesson.serves(None)) == (serves, True)
+
+
+async def test_every_fact_of_a_file_says_which_file_whose_and_of_which_job() -> None:
+    told = talk(FOREIGN["no job"])
+    await told.reports("job 4711 died on gpu-[003-004]")
+    read = [fact for fact in await told.facts() if fact.check == "joblog" and fact.value is not None]
+    assert {fact.key for fact in read} >= {"job.error", "job.log", "job.ranks"}
+    sources = {FileSource.of(fact) for fact in read}
+    assert FileSource(path="/shared/logs/900/rank_0.log", uid=2002) in sources
+    assert all(fact.attrs[FROM_FILE]["path"].startswith("/") and "uid" in fact.attrs[FROM_FILE] for fact in read)

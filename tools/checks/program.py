@@ -1,0 +1,12 @@
+"""Programs that a check carries to a host: the text of a module becomes one word of an argv, `python3 -c WORD`."""
+
+import re
+from pathlib import Path
+
+_READ_BY_SHELLS = re.compile("[|;&$`<>{}]")
+
+
+def as_word(module: Path) -> str:
+    """Return the module's text, without its first line, as one word. It holds no line break and no character that a shell or an argv template reads."""
+    text = module.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
+    return f"exec({_READ_BY_SHELLS.sub(lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"
