@@ -32,16 +32,22 @@ def meant(text: str) -> str:
 
 def unescaped(line: str, clean: Callable[[str], str]) -> str:
     """The line without the secrets that `clean` finds at any level of its escapes; all else is as it was written."""
-    for level in range(1, LEVELS + 1):
-        plain = line
-        places: Sequence[int] = range(len(line) + 1)
-        for _ in range(level):
+    level, depth, plain = 0, 0, line
+    places: Sequence[int] = range(len(line) + 1)
+    while level < LEVELS:
+        level += 1
+        while depth < level:
+            before = plain
             plain, further = _read(plain)
             places = array("q", (places[at] for at in further))
+            depth += 1
+            if plain == before:  # a backslash that escapes nothing
+                return line
         said = clean(plain)
         if said != plain:
             line = placed(line, plain, places, said)
-        if not escaped(plain):
+            depth, plain, places = 0, line, range(len(line) + 1)
+        elif not escaped(plain):
             break
     return line
 

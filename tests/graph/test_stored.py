@@ -66,12 +66,10 @@ async def test_a_turn_after_another_and_one_given_up_are_read_the_same(redis: Re
 async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None:
     """A guide reaches the report in the process itself: what is stored of it is what is looked at here."""
     secret = "tk-9fQ2xAyu71b"
-    guide = Guide(
-        "site_own", f"Look with password={secret}", (GuideStep("a", ask=f"the password of the BMC is {secret}"),), words=("died",)
-    )
+    guide = Guide("site_own", f"Look with password={secret}", (GuideStep("a", ask=f"the password of the BMC is {secret}"),))
     turns = IncidentTurns(RedisSaver(redis), replace(World(FakeFleet(healthy("n1", "n2"))).ports(), guides={guide.id: guide}))
-    told = await turns.run(item("job 4711 died on n[1-2]"), None)
-    assert told.report.guide is not None
+    told = await turns.run(item("run guide site_own on n[1-2]"), None)
+    assert told.guide is not None
     assert secret not in str(await kept_in(redis))
     state = await StoredIncidents(redis).state(INCIDENT)
     assert state["report"]["guide"]["title"] == "Look with password=[redacted]"
