@@ -34,7 +34,7 @@ MOST_NAMED, DOTS = 12, 120
 PAPER, INK, QUIET, LINE, SOFT, MARK = (255, 255, 255), (29, 36, 48), (76, 90, 109), (181, 188, 198), (243, 245, 248), (11, 83, 148)
 SHORT, TALLEST = 300, 50
 """Characters of a cell that fits any page, and the lines of the tallest."""
-RUN, STRONG, LEFT_TO_RIGHT = 300, frozenset({"L", "R", "AL"}), "\u200e"
+RUN, STRONG, LEFT_TO_RIGHT = 100, frozenset({"L", "R", "AL"}), "\u200e"
 MARGIN, NAMES = 15.0, 42.0
 """Millimetres: around the page, and of a first column that names."""
 MOST_MARKS = 8

@@ -38,7 +38,7 @@ Command = tuple[str | bytes | int | float, ...]
 def said_by(bug: object) -> str:
     """What of a raised exception is kept: nobody made it for people, and it may quote whatever was read, secrets and all."""
     words = bug if isinstance(bug, str) else repr(bug)
-    return cleaned_start(words, MOST_OF_AN_ERROR)
+    return str(cleaned_start(words, MOST_OF_AN_ERROR))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):

@@ -180,7 +180,7 @@ def _id(name: str) -> str:
 def _short(text: str) -> str:
     if len(text) > LONGEST_SAID:
         raise ValueError(f"longer than {LONGEST_SAID} characters")
-    return cleaned(text)
+    return str(cleaned(text))
 
 
 def _symptom(symptom: str) -> str:

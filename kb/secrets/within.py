@@ -238,6 +238,46 @@ _SQL = re.compile(
     r"""[ \t]{1,4}(?:(?:password|PASSWORD)[ \t]{1,4})?)(?P<value>'[^'\n]{1,400}'?|"[^"\n]{1,400}"?)"""
 )
 
+_USER_COLON = re.compile(
+    rf"""(?P<head>\b(?:user(?:name)?|login|u)[ \t]?:[ \t]{{0,4}}[^\s,;]{{1,80}}[ \t,;/]{{1,6}}(?:pass|pw|p)[ \t]?:[ \t]{{1,4}})"""
+    rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    rf"""(?P<head>(?<![\w-])(?:mdp|clave|senha|has[łl]o|heslo|lozinka|salasana|jelszó)["']?[ \t]{{0,8}}[:=]{{1,2}}[ \t]{{0,4}}["'`]?)"""
+    rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
+    re.IGNORECASE,
+)
+"""A password by its name in other languages."""
+_LABELLED = re.compile(
+    rf"""(?P<head>[\[("'](?:{_CALLED_SO}|token|secret|api[_-]?key)[\])"'][ \t,:]{{1,4}}["'`]?)(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,400}})""",
+    re.IGNORECASE,
+)
+_TUPLE = re.compile(
+    r"""(?P<head>\bauth[ \t]{0,4}=[ \t]{0,4}\([ \t]{0,4}["'][^"'\n]{1,80}["'],[ \t]{0,4}["'])(?!\[redacted)(?P<value>[^"'\n]{1,200})"""
+)
+_SESSION = re.compile(
+    r"""(?P<head>\b(?:JSESSIONID|PHPSESSID|sessionid|ASP\.NET_SessionId|connect\.sid)=)(?P<value>[^\s"',;&\[]{12,400})""", re.IGNORECASE
+)
+_RDP = re.compile(r"""(?P<head>\b(?:xfreerdp|wlfreerdp|mstsc|rdesktop)\b[^\n]{0,300}?[ \t](?:/p:|-p[ \t]{1,4}))(?P<value>[^\s"']{1,200})""")
+_PERCENT = re.compile(
+    r"""(?P<head>\b(?:winexe|rpcclient|smbget|wmic|net|nmblookup)\b[^\n]{0,200}?(?:-U|--user)[ \t=]{0,4}["']?[^\s%"']{1,80}%)(?P<value>[^\s"']{1,200})"""
+)
+_SWITCH = re.compile(
+    r"""(?P<head>\b(?:enable secret|username \S{1,60}(?: privilege \d{1,2})? (?:secret|password)|(?:tacacs|radius)-server[^\n]{0,80}? key|"""
+    r"""snmp-server user[^\n]{0,120}? """
+    r"""(?:auth|priv) \S{1,10}|plain-text-password-value|ip ospf message-digest-key \d{1,3} md5|neighbor \S{1,60} password)[ \t]{1,4}(?:[0-9][ \t]{1,4})?)"""
+    r"""(?!\[|\d[ \t])(?P<value>[^\s"']{6,200})""",
+    re.IGNORECASE,
+)
+"""Settings of switches and routers."""
+_KV_PUT = re.compile(
+    r"""(?P<head>\b(?:vault[ \t]kv[ \t](?:put|patch)|vault[ \t]write)\b[^\n|]{0,300}?[ \t][\w.-]{1,80}=)(?!\[redacted|@)(?P<value>[^\s"']{1,400})"""
+)
+_JWK = re.compile(r"""(?P<head>"(?:d|p|q|dp|dq|qi|k)"[ \t]{0,4}:[ \t]{0,4}")(?P<value>[A-Za-z0-9_.-]{16,1400})(?=")""")
+_WPA = re.compile(rf"""(?P<head>\bwpa_passphrase[ \t]{{1,4}}(?:"[^"\n]{{1,80}}"|\S{{1,80}})[ \t]{{1,4}}){_WORD}""")
+_SQLCMD = _option("sqlcmd|bcp|osql|isql|psexec(?:64)?|paexec", rf"-[pP]{_APART}?")
+
 
 def _mixed(ends: str) -> str:
     """Before a value that ends at any of these: a digit and a letter in it."""
@@ -369,6 +409,30 @@ RULES = (
     Rule(("pass", "assword", "assphrase"), _SEND, ("send",)),
     Rule(_LOGIN_NAMES, _LOGIN_PAIR, _LOGIN_WORDS),
     Rule(("net use",), _NET_USE),
+    Rule((" pass:", " pw:", " p:"), _USER_COLON, ("user", "login", "u:")),
+    Rule(("mdp", "clave", "senha", "has?o", "haslo", "heslo", "lozinka", "salasana", "jelsz?"), _ELSEWHERE, (":", "=")),
+    Rule(
+        ("pass", "pwd", "token", "secret", "key"),
+        _LABELLED,
+        tuple(
+            f"{name}{ends}"
+            for name in ("password", "passwd", "pwd", "token", "secret", "key")
+            for ends in ("] ", ") ", "']", '"]', "',", '",')
+        ),
+    ),
+    Rule(("auth",), _TUPLE, ("auth=(", "auth = (")),
+    Rule(("jsessionid", "phpsessid", "sessionid=", "connect.sid"), _SESSION),
+    Rule(("freerdp", "mstsc", "rdesktop"), _RDP),
+    Rule(("winexe", "rpcclient", "smbget", "wmic"), _PERCENT, ("%",)),
+    Rule(
+        ("enable secret", "username ", "-server ", "plain-text-password", "message-digest-key", "neighbor "),
+        _SWITCH,
+        ("secret ", "password ", " key ", " auth ", " priv ", "-value ", " md0 "),
+    ),
+    Rule(("vault kv", "vault write"), _KV_PUT),
+    Rule(('"kty"',), _JWK),
+    Rule(("wpa_passphrase",), _WPA),
+    Rule(("sqlcmd", "psexec", "paexec", "osql"), _SQLCMD, (" -p",)),
     Rule(("auth ", 'auth"'), _AUTH),
     Rule(("secret",), _K8S_LITERAL, ("--from-literal",)),
     Rule(("creds", "auth", "credentials", "user-pass"), _PAIR_OPTION, ("-creds", "-auth", "-credentials", "-user-pass")),
