@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from graph.rows import IncidentRows
 from graph.state import MilestoneKind
-from kb.redact import cleaned, visible
+from kb.redact import cleaned_start, visible
 from tools.ledger.record import Record
 
 TimelineKind = Literal["logged", "asked", "said", "proposed", "approved", "denied"] | MilestoneKind
@@ -95,7 +95,7 @@ def _ends(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[Timeline
 
 
 def _clean(text: str) -> str:
-    line = " ".join(visible(cleaned(text[: 4 * LONGEST])).split())
+    line = " ".join(visible(cleaned_start(text, 2 * LONGEST)).split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

@@ -9,24 +9,33 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kb.scan import Needles
+from kb.secrets.bodies import bodies, like_a_body
 from kb.secrets.disguise import hiding, may_hide, unmasked
+from kb.secrets.escapes import LEVELS, escaped, meant, unescaped
 from kb.secrets.spread import GONE, REACH, keys, may_spread, spread
 from kb.secrets.tokens import FORMS, WITHIN
-from kb.secrets.within import ASSIGNED, LONGEST_NAME, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, SIGN_FOLLOWS, Rule
+from kb.secrets.within import ASSIGNED, EXACTLY_PASSWORD, LONGEST_NAME, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, SIGN_FOLLOWS, Rule
 
 _PEM = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
-    r"(?:(?:\s|\\n|\\r|\")+(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{0,120}|[A-Za-z0-9+/=]{24,}(?![^\s\\\"])))*"
-    r"(?:(?:\s|\\n|\\r|\")+[A-Za-z0-9+/=]{1,80}(?=(?:\s|\\n|\\r)*-----END))?(?:(?:\s|\\n|\\r)*-----END [A-Z0-9 ]{0,60}-----)?"
+    r"(?:(?:\s|\\{1,8}[nr]|\")+(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{0,120}|[A-Za-z0-9+/=]{24,}(?![^\s\\\"])))*"
+    r"(?:(?:\s|\\{1,8}[nr]|\")+[A-Za-z0-9+/=]{1,80}(?=(?:\s|\\{1,8}[nr])*-----END))?(?:(?:\s|\\{1,8}[nr])*-----END [A-Z0-9 ]{0,60}-----)?"
 )
 _BYTES = re.compile(r'("MESSAGE"\s{0,2}:\s{0,2})\[([\d, ]{1,262144})\]')
 _PLAIN = re.compile(
     r"\[redacted\]|\*{2,}|x{4,}|<[^>]{0,40}>|\$[({]?[A-Za-z_]|%[A-Za-z_]+%|none$|null$|true$|false$|yes$|no$|[\d.]{1,12}$|\W*$",
     re.IGNORECASE,
 )
+
+
+_OF_A_FILE = re.compile(r"""[_-]?(?:file|path)\\{0,6}["'`*]{0,3}[ \t]{0,8}(?:=|:)[ \t]{0,8}$""", re.IGNORECASE)
+"""A name that says where the secret lies, which is none."""
+SHORTEST_PIN = 4
+"""Digits of a password that has nothing else; fewer are a count."""
 
 
 def _keep_head(found: re.Match[str]) -> str:
@@ -37,7 +46,9 @@ def _keep_head(found: re.Match[str]) -> str:
     inner = value[len(quote) :]
     closing = quote if quote and inner.endswith(quote) else ""
     inner = inner[: len(inner) - len(closing)] if closing else inner
-    if not inner or _PLAIN.match(inner):
+    if inner.startswith(("/", "~/", "./")) and _OF_A_FILE.search(head):
+        return found[0]
+    if not inner or (_PLAIN.match(inner) and not (inner.isdigit() and len(inner) >= SHORTEST_PIN and EXACTLY_PASSWORD.search(head))):
         return found[0]
     return f"{head}{quote}{GONE}{closing}"
 
@@ -92,6 +103,8 @@ def _forms_of(rules: range) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+BODY = -1
+"""In place of a rule's number: the line looks like one of a key's, whatever it holds."""
 _BY_FORM = _forms_of(range(len(RULES), len(_RULES)))
 SHORTEST = 20
 """Characters without a blank or a slash in every token that tells itself by its form: most lines have no such word, and are not searched for any."""
@@ -124,6 +137,31 @@ def cleaned(text: str) -> Clean:
     return text if isinstance(text, Clean) else Clean(redact(text))
 
 
+BEYOND = 4096
+"""Characters that are read beyond what is kept: more than any secret that a bound could cut in two."""
+
+
+def cleaned_start(text: str, most: int) -> Clean:
+    """As much of the text without its secrets as `most` characters. It is cleaned before it is cut: half a secret is known to no rule. Of a text
+    that is too long to be read whole, the last word that was read goes, for it may be half of one."""
+    read = text[: 4 * most + BEYOND]
+    clean = cleaned(read)
+    if len(read) < len(text):
+        clean = Clean(clean[: max(len(clean) - BEYOND, _last_blank(clean))])
+    return clean if len(clean) <= most else Clean(clean[:most])
+
+
+def _last_blank(text: str) -> int:
+    return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
+
+
+def cleaned_line(text: str, most: int) -> Clean:
+    """The same on one line. Its lines are joined once they are clean, and what they say together is looked at again."""
+    start = cleaned_start(text, 4 * most)
+    line = " ".join(start.split())
+    return Clean((cleaned(line) if "\n" in start.strip() else line)[:most])
+
+
 def cleaned_within(value: Any, but: Collection[str] = ()) -> Any:
     """Plain data with every text in it clean, except what stands under the names `but`: ids that whoever reads them compares."""
     if isinstance(value, str):
@@ -131,6 +169,32 @@ def cleaned_within(value: Any, but: Collection[str] = ()) -> Any:
     if isinstance(value, Mapping):
         return {name: part if name in but else cleaned_within(part, but) for name, part in value.items()}
     return [cleaned_within(part, but) for part in value] if isinstance(value, list | tuple) else value
+
+
+def without_secrets(value: Any) -> Any:
+    """Plain data as it may be stored: the very same where no text in it holds a secret, which is seen in one search of all of them."""
+    said = "\n\n\n".join(dict.fromkeys(_texts(value)))
+    return value if not said or redact(said) == said else _plain_texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if not isinstance(value, Clean):
+            yield value
+    elif isinstance(value, Mapping):
+        yield from (text for part in value.values() for text in _texts(part))
+    elif isinstance(value, list | tuple):
+        yield from (text for part in value for text in _texts(part))
+
+
+def _plain_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {name: _plain_texts(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_plain_texts(part) for part in value)
+    return value
 
 
 def _over_lines(text: str) -> str:
@@ -176,7 +240,35 @@ def _differing(before: Sequence[str], after: Sequence[str]) -> list[int]:
 
 
 def _block(text: str) -> str:
-    """What is disguised, and then what is written plainly."""
+    """What is disguised, what is written plainly, and then what texts within the text hold: what a quote ends is known before it is read as one."""
+    text = _shown(text)
+    return _unescaped(text) if escaped(text) else text
+
+
+def _unescaped(text: str) -> str:
+    """Without the secrets of texts within the text. Few lines with escapes hold any: all are asked together first."""
+    lines = text.split("\n")
+    some = [at for at, line in enumerate(lines) if escaped(line)]
+    said = "\n".join(lines[at] for at in some)
+    for _ in range(LEVELS):
+        said = meant(said)
+        if _within(said) != said:
+            break
+        if not escaped(said):
+            return text
+    else:
+        return text
+    for at in some:
+        lines[at] = unescaped(lines[at], _within)
+    return "\n".join(lines)
+
+
+def _within(text: str) -> str:
+    """What an escaped text holds, without its secrets."""
+    return _shown(_over_lines(text))
+
+
+def _shown(text: str) -> str:
     if hides := hiding(text):
         text = "\n".join(unmasked(line, _plain) if hides(line) else line for line in text.split("\n"))
     return _plain(text)
@@ -192,6 +284,10 @@ def _look(lines: list[str], some: Sequence[int]) -> None:
     for at, line in zip(some, masked, strict=True):
         if plan := plans.get(line):
             _carry_out(plan, lines, at, line)
+    if keys_of := [at for at, line in zip(some, masked, strict=True) if (plan := plans.get(line)) and plan.body]:
+        bodies(lines, keys_of)
+    for at in filter(lambda at: escaped(lines[at]), some):
+        lines[at] = unescaped(lines[at], _within)
 
 
 def _plain(text: str) -> str:
@@ -202,21 +298,27 @@ def _plain(text: str) -> str:
     if not plans:
         return text
     lines = text.split("\n")
+    keys_of = []
     for at, plan in enumerate(map(plans.get, masked)):
         if plan:
             _carry_out(plan, lines, at, masked[at])
+            if plan.body:
+                keys_of.append(at)
+    if keys_of:
+        bodies(lines, keys_of)
     return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What may find something in a line: these rules, and `spread` if one of them holds. Of the `exact` ones it is to be seen first whether
-    they hold, for their needles have digits; `sure` where another does."""
+    they hold, for their needles have digits; `sure` where another does. `body`: it looks like a line of a key."""
 
     rules: tuple[int, ...]
     exact: tuple[int, ...]
     sure: bool
     spreads: bool
+    body: bool = False
 
 
 def _carry_out(plan: _Plan, lines: list[str], at: int, masked: str) -> None:
@@ -237,31 +339,42 @@ def _plans(masked: Iterable[str]) -> dict[str, _Plan]:
     plans = {}
     for line, numbers in _suspects("\n".join(dict.fromkeys(masked))).items():
         plan = _plan(line, numbers)
-        if plan.rules or plan.spreads:
+        if plan.rules or plan.spreads or plan.body:
             plans[line] = plan
     return plans
 
 
 def _plan(masked: str, numbers: Iterable[int]) -> _Plan:
-    held = [number for number in sorted(numbers) if _holds(masked, _MASKED[number])]
+    held = [number for number in sorted(numbers) if number != BODY]
     exact = tuple(number for number in held if number in _EXACT)
     rules = tuple(number for number in held if _applies(masked, _RULES[number]))
-    return _Plan(rules, exact, len(exact) < len(held), bool(held) and may_spread(masked))
+    return _Plan(rules, exact, len(exact) < len(held), bool(held) and may_spread(masked), BODY in numbers)
 
 
 def _applies(masked: str, rule: Rule) -> bool:
     return (not rule.also or _holds(masked, rule.also)) and (rule.pattern is not ASSIGNED or _assigns(masked, rule.needles))
 
 
+@lru_cache(4096)
+def _rules_for(needles: frozenset[str]) -> tuple[Sequence[int], Sequence[int]]:
+    """The rules that have one of these needles, and those that have a longer one, which is still to be looked for."""
+    sure = {number for needle in needles for number in _BESIDE[needle] if needle in _MASKED[number]}
+    return tuple(sure), tuple({number for needle in needles for number in _BESIDE[needle]} - sure)
+
+
 def _suspects(masked: str) -> dict[str, set[int]]:
     """Masked lines that may hold a secret, and the numbers of the rules that may find it."""
     found: dict[str, set[int]] = {}
     for (start, end), needles in _SEARCH.in_text(masked).items():
-        found[masked[start:end]] = {number for needle in needles for number in _BESIDE[needle]}
+        sure, maybe = _rules_for(frozenset(needles))
+        line = masked[start:end]
+        found[line] = {*sure, *(number for number in maybe if _holds(line, _MASKED[number]))}
     long = _with_long_words(masked)
     for needle, rule in _forms_in(long) if long else ():
         for line in _lines_with(long, needle):
             found.setdefault(line, set()).add(rule)
+    for line in filter(like_a_body, long.split("\n") if long else ()):
+        found.setdefault(line, set()).add(BODY)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bot.alerts.labels import AlertLabels
-from kb.redact import redact, visible
+from kb.redact import cleaned_line, visible
 from tools.inventory.ranges import fold
 
 LONGEST_NAME, LONGEST_SUMMARY, MOST_SHOWN = 80, 300, 6
@@ -45,7 +45,7 @@ class Alert:
 
 def short(text: object, most: int = LONGEST_NAME) -> str:
     """A stranger's word as we keep it: one line, no secret, nothing that hides, no longer than that."""
-    return visible(redact(" ".join(str(text).split())[: most * 2]))[:most] if isinstance(text, str | int | float) else ""
+    return visible(cleaned_line(str(text), most))[:most] if isinstance(text, str | int | float) else ""
 
 
 @dataclass(frozen=True, slots=True)

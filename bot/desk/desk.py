@@ -32,7 +32,7 @@ from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Incident, Item, Lifecycle, Origin
-from kb.redact import redact
+from kb.redact import without_secrets
 from tools.clock import Clock
 
 log = structlog.get_logger()
@@ -316,8 +316,8 @@ class Desk:
 
     async def _set_aside(self, lease: Lease, item: Item, why: str) -> None:
         log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
-        letter = {"incident": item.incident, "why": redact(why), "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
-        await self._inbox.give_up(item.incident, lease.token, item.id, json.dumps(letter))
+        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+        await self._inbox.give_up(item.incident, lease.token, item.id, json.dumps(without_secrets(letter)))
 
     async def _say(self, progress: Progress) -> None:
         """News are worth no failure."""

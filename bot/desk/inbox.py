@@ -5,6 +5,7 @@ leaves only after its turn, in the step that also sets the incident's timers; on
 and nothing of an open incident ever expires.
 """
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
 from graph.state import Item, ItemKind, Lifecycle, Origin
-from kb.redact import redact
+from kb.redact import without_secrets
 from tools.clock import Clock
 
 SEEN_FOR = timedelta(days=8)
@@ -299,8 +300,7 @@ def _element(item: Item) -> str:
     """An item as the list holds it: its id on a line of its own, so that scripts compare ids and never parse JSON; no secret gets into Redis."""
     if "\n" in item.id:
         raise ValueError(f"item id {item.id!r}: must be one line")
-    told = {name: redact(value) if isinstance(value, str) else value for name, value in item.data.items()}
-    return f"{item.id}\n{item.model_copy(update={'text': redact(item.text), 'data': told}).model_dump_json()}"
+    return f"{item.id}\n{json.dumps({**without_secrets(item.model_dump(mode='json')), 'id': item.id}, ensure_ascii=False)}"
 
 
 def _item(row: bytes) -> Item:

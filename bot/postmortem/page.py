@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from kb.redact import cleaned, visible
+from kb.redact import cleaned, cleaned_start, visible
 from kb.scan import lines_in
 
 MOST_TEXT, MOST_LINE, MOST_ROWS = 2000, 400, 200
@@ -114,7 +114,7 @@ def _part(part: PagePart) -> PagePart:
 
 def _text(text: str) -> str:
     """One line: nothing on the page depends on where a stranger's text breaks."""
-    return _cut(visible(re.sub(r"\s+", " ", cleaned(text[: 4 * MOST_TEXT]))).strip(), MOST_TEXT)
+    return _cut(visible(re.sub(r"\s+", " ", cleaned_start(text, 2 * MOST_TEXT))).strip(), MOST_TEXT)
 
 
 def _cut(text: str, most: int) -> str:

@@ -34,9 +34,12 @@ MOST_NAMED, DOTS = 12, 120
 PAPER, INK, QUIET, LINE, SOFT, MARK = (255, 255, 255), (29, 36, 48), (76, 90, 109), (181, 188, 198), (243, 245, 248), (11, 83, 148)
 SHORT, TALLEST = 300, 50
 """Characters of a cell that fits any page, and the lines of the tallest."""
-RUN, STRONG, LEFT_TO_RIGHT = 300, frozenset({"L", "R", "AL"}), "\u200e"
+RUN, STRONG, LEFT_TO_RIGHT = 100, frozenset({"L", "R", "AL"}), "\u200e"
 MARGIN, NAMES = 15.0, 42.0
 """Millimetres: around the page, and of a first column that names."""
+MOST_MARKS = 8
+"""Accents of one letter that are drawn. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents."""
+MARKS = frozenset({"Mn", "Mc", "Me"})
 WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "en": ("Letters that the font of this file lacks, drawn as □", "and {rest} more"),
     "de": ("Zeichen, die der Schrift dieser Datei fehlen, als □ gezeichnet", "und {rest} weitere"),
@@ -209,10 +212,33 @@ class _Drawing:
             self._say(f"{lacks}: {said}.", size=7.5, colour=QUIET)
 
     def _shown(self, text: str) -> str:
-        """With what the font lacks as □, each noted."""
+        """With what the font lacks as □, each noted, and bounded in all that makes the library's work more than its length."""
+        text = _with_few_marks(text)
         lacks = {char for char in text if ord(char) not in self._has[TEXT]}
         self.missing |= dict.fromkeys(sorted(lacks))
         return _directed(text.translate({ord(char): MISSING for char in lacks}) if lacks else text)
+
+
+def _with_few_marks(text: str) -> str:
+    """With at most MOST_MARKS accents a letter; how many more there were stands where they were."""
+    if text.isascii():
+        return text
+    shown: list[str] = []
+    marks = 0
+    for char in text:
+        if unicodedata.category(char) in MARKS:
+            marks += 1
+            if marks > MOST_MARKS:
+                continue
+        elif marks:
+            shown += _left_out(marks)
+            marks = 0
+        shown.append(char)
+    return "".join((*shown, *_left_out(marks)))
+
+
+def _left_out(marks: int) -> list[str]:
+    return [f"‹+{marks - MOST_MARKS:,} accents›"] if marks > MOST_MARKS else []
 
 
 def _directed(text: str) -> str:

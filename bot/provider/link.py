@@ -12,7 +12,7 @@ import aiohttp
 from bot.inbound.pieces import AS_IT_IS, whole
 from bot.inbound.webhook import signed_headers
 from bot.provider.messages import BadMessage, StatesAnswer, TicketAnswer, read_states_answer, read_ticket_answer, states_message
-from kb.redact import redact
+from kb.redact import cleaned_start
 from tools.clock import Clock
 
 SECONDS, MOST_ANSWER = 20.0, 64 << 10
@@ -94,4 +94,4 @@ def _why(said: bytes) -> str:
         told = json.loads(said)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f": {redact(told[:300])}" if isinstance(told, str) else ""
+    return f": {cleaned_start(told, 300)}" if isinstance(told, str) else ""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from bot.cards.customers.view import TheirCause
 from kb.customers.words import CauseWords
-from kb.redact import redact
+from kb.redact import cleaned_start
 from kb.taxonomy.customer_fix import CustomerFix
 
 MOST_WORDS, MOST_CAUSES = 5, 3
@@ -22,7 +22,7 @@ _LINE, _NAME = 600, 253
 
 def _kept(most: int) -> BeforeValidator:
     def kept(value: Any) -> Any:
-        return redact(value[:most])[:most] if isinstance(value, str) else value
+        return cleaned_start(value, most) if isinstance(value, str) else value
 
     return BeforeValidator(kept)
 

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 from bot.provider.news import MOST_TOLD, MOST_WORDS, ProviderWords
 from bot.store.keys import Names
 from bot.tasks import awaited
-from kb.redact import redact
+from kb.redact import cleaned_start
 from tools.clock import Clock
 
 MOST_KEPT = 200
@@ -32,7 +32,7 @@ class ToldBook:
 
     async def tell(self, incident: str, key: str, words: str) -> int:
         """Keep them; their number. The same key again is the same words. 0 where there is no room."""
-        said = ProviderWords(n=1, at=self._clock.now(), text=redact(words[:MOST_TOLD]))
+        said = ProviderWords(n=1, at=self._clock.now(), text=cleaned_start(words, MOST_TOLD))
         return int(await self._tell(keys=[self._row(incident)], args=[key, said.model_dump_json(), MOST_KEPT]))
 
     async def after(self, incident: str, heard: int, most: int = MOST_WORDS) -> tuple[ProviderWords, ...]:

@@ -1,6 +1,7 @@
 """Closed incidents as rows that are found by host, device and cause. A row goes with its incident; what the indices still name then is dropped
 by whoever finds it gone."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import cast
@@ -12,6 +13,7 @@ from redis.exceptions import RedisError
 from bot.store.keys import Names
 from graph.earlier import EarlierIncident, Heard, Recalled, Sought, as_heard
 from graph.state import Origin
+from kb.redact import without_secrets
 
 MOST_EACH, MOST_READ, MOST_OLD = 200, 600, 100
 """Newest incidents of one host, device or cause that are read; of all of these together; and how many of the oldest are asked how far back
@@ -37,7 +39,9 @@ class EarlierIncidents:
         """In the place of what was known of it."""
         score, kinds = row.closed.timestamp(), _kinds(row.places, row.devices, row.labels)
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.set(self._row(row.incident), row.model_dump_json(exclude_defaults=True), px=self._keep)
+            pipe.set(
+                self._row(row.incident), json.dumps(without_secrets(row.model_dump(mode="json", exclude_defaults=True))), px=self._keep
+            )
             for key in (self._names.earlier("all"), *(self._names.earlier(*kind) for kind in kinds)):
                 pipe.zadd(key, {row.incident: score})
                 pipe.zremrangebyrank(key, 0, -1 - self._most)

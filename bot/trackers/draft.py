@@ -8,7 +8,7 @@ from bot.cards.incidents.handoff import Handoff, Moment, handoff, timeline
 from bot.cards.incidents.rows import Titles
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, Origin
-from kb.redact import redact, visible
+from kb.redact import cleaned_start, visible
 from kb.shapes import StrictModel
 
 MOST_TEXT, MOST_LINE, MOST_LINES = 6000, 240, 12
@@ -66,7 +66,7 @@ def retitled(draft: TrackerDraft, title: str, customers: Collection[str]) -> Tra
 
 def one_line(text: str, most: int = MOST_LINE) -> str:
     """A line that may leave."""
-    line = " ".join(visible(redact(text[: 8 * MOST_LINE])).split())
+    line = " ".join(visible(cleaned_start(text, 2 * MOST_LINE)).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
@@ -96,7 +96,7 @@ class _Told:
 
     def line(self, text: str) -> str:
         """Their names are found within words as well (`acme-train`), but for those of the hosts in question."""
-        text = text[: 8 * MOST_LINE]
+        text = cleaned_start(text, 8 * MOST_LINE)
         return one_line(self._names.sub(_as_customer, text) if self._names else text)
 
     def section(self, head: str, lines: Sequence[str], printed: bool) -> DraftSection:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from bot.cards.text import MOST_URL, WEB
 from bot.trackers.tracker import OURS, RemoteRemark
 from bot.trackers.wire import text_at, words_of
-from kb.redact import redact, visible
+from kb.redact import cleaned_start, visible
 from kb.scan import lines_in
 
 FETCHED: Final = 20
@@ -42,7 +42,7 @@ def newest(remarks: Iterable[RemoteRemark | None]) -> tuple[RemoteRemark, ...]:
 
 def bounded(text: str) -> tuple[str, ...]:
     """Its lines as they may be shown, blank ones left out."""
-    lines = [visible(line).replace("\t", " ").strip() for line in lines_in(redact(text[:MOST_READ]))]
+    lines = [visible(line).replace("\t", " ").strip() for line in lines_in(cleaned_start(text, MOST_READ))]
     said = [line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 1]}…" for line in lines if line]
     kept: list[str] = []
     for line in said[:MOST_LINES]:

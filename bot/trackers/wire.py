@@ -13,7 +13,7 @@ import aiohttp
 from bot.cards.text import MOST_URL, WEB
 from bot.inbound.pieces import AS_IT_IS, whole
 from bot.trackers.tracker import TrackerAway, TrackerGone, TrackerLong, TrackerRefused
-from kb.redact import redact, visible
+from kb.redact import cleaned_start, visible
 from tools.clock import Clock
 
 SECONDS, MOST_ANSWER, MOST_WORDS = 20.0, 1 << 20, 300
@@ -142,7 +142,7 @@ def _reset(headers: Mapping[str, str], now: datetime) -> float:
 
 def words_of(text: str, most: int = MOST_WORDS) -> str:
     """What they said, as it may be shown: one line, bounded, without secrets."""
-    return " ".join(visible(redact(text[: 4 * most])).split())[:most]
+    return " ".join(visible(cleaned_start(text, 2 * most)).split())[:most]
 
 
 def safe_url(url: object, base: str, below: str = "") -> str:

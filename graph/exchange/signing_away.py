@@ -15,7 +15,7 @@ from typing import Final
 
 from graph.exchange.document import SignedKind
 from graph.exchange.ordinary import ORDINARY
-from kb.redact import cleaned
+from kb.redact import cleaned_start
 from tools.inventory.ranges import BadRange, expand
 
 SIGNED_DIGITS = 12
@@ -99,7 +99,7 @@ class SigningAway:
         return found
 
     def _pieces(self, said: str) -> Iterator[str]:
-        text = " ".join(cleaned(said[:LONGEST_TEXT]).split())
+        text = " ".join(cleaned_start(said, LONGEST_TEXT).split())
         at = 0
         for found in _PIECE.finditer(text):
             yield _marks(text[at : found.start()])
@@ -166,7 +166,7 @@ def _marks(between: str) -> str:
 
 
 def _chunks(text: str) -> list[str]:
-    return _CHUNK.findall(" ".join(cleaned(text[:LONGEST_TEXT]).split()))
+    return _CHUNK.findall(" ".join(cleaned_start(text, LONGEST_TEXT).split()))
 
 
 def looks_like(name: str) -> SignedKind:

@@ -29,7 +29,7 @@ from redis.asyncio import Redis
 from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
 from graph.memory.serde import plain_serde
 from graph.memory.stored import CUT, KINDS, PREFIX, StoredStep, StoredThreads, checkpoint_of, field_of, split
-from kb.redact import redact
+from kb.redact import cleaned_start, without_secrets
 
 MOST_OF_AN_ERROR = 500
 Command = tuple[str | bytes | int | float, ...]
@@ -38,7 +38,7 @@ Command = tuple[str | bytes | int | float, ...]
 def said_by(bug: object) -> str:
     """What of a raised exception is kept: nobody made it for people, and it may quote whatever was read, secrets and all."""
     words = bug if isinstance(bug, str) else repr(bug)
-    return redact(words[: 8 * MOST_OF_AN_ERROR])[:MOST_OF_AN_ERROR]
+    return str(cleaned_start(words, MOST_OF_AN_ERROR))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
@@ -254,7 +254,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await pipe.execute()
 
     def _dump(self, value: Any) -> bytes:
-        kind, data = self.serde.dumps_typed(value)
+        """Whatever made the text that is in it (a site's own guide or cause, a person, a host): none is stored with a secret."""
+        kind, data = self.serde.dumps_typed(without_secrets(value))
         return kind.encode() + CUT + data
 
     def _read(self, raw: bytes) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kb.history.vectors import NoVectors
-from kb.redact import cleaned
+from kb.redact import cleaned, cleaned_line
 
 BATCH, MOST_TEXT, MOST_NUMBERS = 64, 4_000, 8_192
 """Texts of a request, letters of a text that are sent, and numbers that a vector may have."""
@@ -43,7 +43,7 @@ class Embeddings:
         except TimeoutError as why:
             raise NoVectors(f"the embeddings endpoint gave no whole answer within {self.seconds:g} s") from why
         except OpenAIError as why:
-            raise NoVectors(f"the embeddings endpoint: {cleaned(' '.join(str(why).split())[:200])}") from why
+            raise NoVectors(f"the embeddings endpoint: {cleaned_line(str(why), 200)}") from why
         except (AttributeError, TypeError, ValueError) as why:
             raise NoVectors("the embeddings endpoint answered with what are no embeddings") from why
         if order != list(range(len(texts))) or not all(map(_whole, vectors)):

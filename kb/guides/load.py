@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from kb import keys
 from kb.guides.guide import Guide, GuideStep, StepCondition
+from kb.redact import cleaned
 from kb.shapes import Flag, StrictModel, Text, Texts, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.taxonomy.labels import SYMPTOMS
@@ -179,7 +180,7 @@ def _id(name: str) -> str:
 def _short(text: str) -> str:
     if len(text) > LONGEST_SAID:
         raise ValueError(f"longer than {LONGEST_SAID} characters")
-    return text
+    return str(cleaned(text))
 
 
 def _symptom(symptom: str) -> str:

@@ -1,1 +1,1 @@
-"""What a secret looks like: within a line, over several lines, by its own form, and under a disguise. Pure; imports nothing of kb."""
+"""What a secret looks like: within a line, over several lines, by its own form, under a disguise, and in texts within texts. Pure; imports nothing of kb."""

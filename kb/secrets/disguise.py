@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))
 _GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))
@@ -62,12 +62,36 @@ def unmasked(line: str, clean: Callable[[str], str]) -> str:
     if plain == line:
         return line
     said = clean(plain)
-    if said == plain:
-        return line
+    return line if said == plain else placed(line, plain, places, said)
+
+
+_GONE = re.compile(r"\[redacted[^\]\n]{0,60}\]")
+
+
+def placed(line: str, plain: str, places: Sequence[int], said: str) -> str:
+    """The line without what is gone from its plain reading, all else as it is written there. `places`: where in the line each character of
+    `plain` stands, and its end. What stays of `said` stands in `plain` in the same order: wherever a part of it is found first, what is
+    left says nothing that `said` does not."""
+    kept, marks = _GONE.split(said), _GONE.findall(said)
+    parts: list[str] = []
+    at = 0
+    for number, piece in enumerate(kept):
+        start = len(plain) - len(piece) if number and number == len(marks) else plain.find(piece, at)
+        if start < at or not plain.startswith(piece, start) or (not number and start):
+            return _between(line, plain, places, said)
+        end = len(line) if number == len(marks) else places[start + len(piece)]
+        parts += (marks[number - 1] if number else "", line[places[start] if number else 0 : end])
+        at = start + len(piece)
+    return "".join(parts)
+
+
+def _between(line: str, plain: str, places: Sequence[int], said: str) -> str:
+    """The same where more changed than what is gone: whatever lies between the first and the last change is as it reads."""
     same = min(len(plain), len(said))
     head = next((at for at in range(same) if plain[at] != said[at]), same)
     tail = next((at for at in range(same - head) if plain[-1 - at] != said[-1 - at]), same - head)
-    return f"{line[: places[head]]}{said[head : len(said) - tail]}{line[places[len(plain) - tail] :]}"
+    between = said[head : len(said) - tail].replace("\n", "\\n")
+    return f"{line[: places[head]]}{between}{line[places[len(plain) - tail] :]}"
 
 
 def _plain(line: str) -> tuple[str, list[int]]:

@@ -59,7 +59,7 @@ _ITS_VALUE = re.compile(
 
 def may_spread(lowered: str) -> bool:
     """Whether a line may say something of others, which no digit in it decides."""
-    return _names(lowered) or lowered.rstrip()[-1:] in _GOES_ON or "kind" in lowered
+    return _names(lowered) or lowered.rstrip()[-1:] in _GOES_ON or "kind" in lowered or "assw" in lowered or "assphrase" in lowered
 
 
 def spread(lines: list[str], at: int, lowered: str) -> None:
@@ -68,8 +68,14 @@ def spread(lines: list[str], at: int, lowered: str) -> None:
         _pair(lines, at)
     if lowered.rstrip()[-1:] in _GOES_ON:
         _below(lines, at)
+        _alone(lines, at)
+        _users(lines, at)
+    if "assw" in lowered or "assphrase" in lowered:
+        _sent(lines, at)
     if "kind" in lowered and _KIND.match(lines[at]):
         _manifest(lines, at)
+    if "kind" in lowered and _JSON_KIND.search(lines[at]):
+        lines[at] = _IN_ONE_LINE.sub(lambda found: f"{found[1]}{_JSON_ENTRY.sub(_entry_gone, found[2])}}}", lines[at])
 
 
 def _names(lowered: str) -> bool:
@@ -120,9 +126,66 @@ def _below(lines: list[str], at: int) -> None:
         lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
 
 
+_ASKS = re.compile(
+    r"""\b(?:password|passwd|passphrase|passwort|kennwort|mot de passe|api[ _-]?key|(?:secret|access)[ _-]?key|token)\b[^:\n]{0,60}:[ \t\r]*$""",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(r"""^[ \t>*`"'-]{0,12}(?P<value>(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])(?!\[)[^\s"'`:=/]{6,200})[ \t`"'*\r]*$""")
+_USERS = re.compile(r"^[ \t]*(?:-[ \t]+)?chpasswd:[ \t\r]*$")
+_USER = re.compile(r"^(?P<indent>[ \t]+)(?:-[ \t]*)?[\w-]{1,32}:(?P<value>[^\s\[]\S{2,200})[ \t\r]*$")
+_MOST_USERS = 20
+
+
+def _alone(lines: list[str], at: int) -> None:
+    """A password that stands alone below the words that announce it."""
+    if not _ASKS.search(lines[at][-200:]):
+        return
+    for inside in range(at + 1, min(at + 3, len(lines))):
+        if found := _ALONE.match(lines[inside]):
+            lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+        if lines[inside].strip():
+            return
+
+
+def _users(lines: list[str], at: int) -> None:
+    """The users of cloud-init, each with a password."""
+    if not _USERS.match(lines[at]):
+        return
+    for inside in range(at + 1, min(at + 1 + _MOST_USERS, len(lines))):
+        if not lines[inside].startswith((" ", "\t", "-")):
+            return
+        if found := _USER.match(lines[inside]):
+            lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+
+
+_SENT = re.compile(
+    r"""\bsend(?:line)?\b[ \t(]{1,4}(?:--[ \t]{1,4})?[bru]?(?P<quote>["'])(?P<value>(?!\$|\[)[^"'\n\\]{1,200})(?P<ends>(?:\\[rn])*)(?P=quote)"""
+)
+
+
+def _sent(lines: list[str], at: int) -> None:
+    """What a script for expect answers where a password is asked for."""
+    for inside in range(at + 1, min(at + 4, len(lines))):
+        if "send" not in lines[inside]:
+            continue
+        found = _SENT.search(lines[inside])
+        if found and (found["ends"] or "sendline" in found[0]):
+            lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+        return
+
+
 _KIND = re.compile(r"""^[ \t-]*["']?kind["']?:[ \t]*["']?Secret\b""", re.IGNORECASE)
-_DATA = re.compile(r"^(?P<indent>[ \t]*)(?:data|stringData):[ \t\r]*$")
-_ENTRY = re.compile(r"^(?P<head>(?P<indent>[ \t]+)[\w.-]{1,253}:[ \t]*)(?P<value>\S.{0,16384})$")
+_DATA = re.compile(r"""^(?P<indent>[ \t]*)(?:(?:data|stringData):|"(?:data|stringData)":[ \t]*\{)[ \t\r]*$""")
+_ENTRY = re.compile(
+    r"""^(?P<head>(?P<indent>[ \t]+)["']?[\w.-]{1,253}["']?:[ \t]*)(?P<value>"[^"\n]{0,16384}"|\S.{0,16384})(?P<ends>,?)[ \t\r]*$"""
+)
+_IN_ONE_LINE = re.compile(r"""("(?:data|stringData)"[ \t]*:[ \t]*\{)([^{}\n]{2,65536})\}""")
+_JSON_ENTRY = re.compile(r"""("[\w.-]{1,253}"[ \t]*:[ \t]*)"[^"\n]{0,16384}\"""")
+_JSON_KIND = re.compile(r"""["']kind["'][ \t]*:[ \t]*["']Secret["']""")
+
+
+def _entry_gone(found: re.Match[str]) -> str:
+    return f'{found[1]}"{GONE}"'
 
 
 def _manifest(lines: list[str], at: int) -> None:
@@ -132,7 +195,8 @@ def _manifest(lines: list[str], at: int) -> None:
             found = _ENTRY.match(lines[inside])
             if not found or len(found["indent"]) <= indent:
                 break
-            lines[inside] = found["head"] + GONE
+            quote = '"' if found["value"].startswith('"') else ""
+            lines[inside] = f"{found['head']}{quote}{GONE}{quote}{found['ends'] if quote else ''}"
 
 
 def _data(lines: list[str], at: int) -> Iterator[tuple[int, int]]:

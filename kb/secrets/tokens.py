@@ -34,7 +34,7 @@ _FORMS: dict[tuple[str, ...], str] = {
     r"|\bops_eyJ[A-Za-z0-9+/]{60,}={0,3}",
     ("dapi",): r"\bdapi[a-f0-9]{32}(?:-\d)?\b",
     ("_v1_", "dp.pt.", "dt0c01.", "v1.0-"): (
-        r"\bdo[opr]_v1_[a-f0-9]{40,}|\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{30,}|\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}"
+        r"\bdo[opr]_v1_[a-f0-9]{40,}|\bwandb_v\d_[A-Za-z0-9_-]{20,}|\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{30,}|\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}"
         r"|\bv1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
     ),
     ("sg.",): r"\bSG\.[A-Za-z0-9_-]{16,40}\.[A-Za-z0-9_-]{20,}",
@@ -73,6 +73,35 @@ _FORMS: dict[tuple[str, ...], str] = {
     ("munge:",): r"\bMUNGE:[A-Za-z0-9+/=]{20,}:?",
     ("k10",): r"\bK10[0-9a-f]{20,}::[\w.:-]{1,60}:[^\s\"':]{6,}",
     ("ls0tls1crudjtib",): r"\bLS0tLS1CRUdJTiB(?:SU0Eg|PUEVOU1NI|QUklWQVRF|FQyBQUklW|FTkNSWVBURUQ|EU0Eg)[A-Za-z0-9+/=]{10,}",
+    ("aq.",): r"\bAQ\.[A-Za-z0-9_-]{30,}",
+    ("cfut_", "cfat_", "cfk_", "cfoat_"): r"\bcf(?:ut|at|k|oat)_[A-Za-z0-9_-]{20,}",
+    ("pat.", "sat.", "pat"): r"\b[ps]at\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}\b|\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b",
+    ("swmtkn-", "gocspx-", "whsec_", "bkua_", "ccipat_", "atta", "oy2"): (
+        r"\bSWMTKN-1-[a-z0-9]{30,}-[a-z0-9]{20,}|\bGOCSPX-[A-Za-z0-9_-]{20,}|\bwhsec_[A-Za-z0-9+/=]{24,}|\bbkua_[a-f0-9]{36,}"
+        r"|\bCCIPAT_[A-Za-z0-9]{20,}_[a-f0-9]{36,}|\bATTA[a-f0-9]{64}\b|\boy2[a-z0-9]{43}\b"
+    ),
+    ("nfp_", "sbp_", "sb_secret_", "re_", "phx_", "tvly-", "esecret_", "aph0_", "ls__", "pat-", "akid", "csk-", "sk_"): (
+        r"\bnfp_[A-Za-z0-9]{32,}|\bsbp_[a-f0-9]{40}|\bsb_secret_[A-Za-z0-9_-]{20,}|\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}|\bphx_[A-Za-z0-9]{32,}"
+        r"|\btvly-[A-Za-z0-9-]{20,}|\besecret_[A-Za-z0-9]{20,}|\baph0_[A-Za-z0-9_-]{20,}|\bls__[a-f0-9]{32}|\bpat-(?:na|eu)\d-[a-f0-9-]{30,}"
+        r"|\bAKID(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}\b|\bcsk-[a-z0-9]{40,}|\bsk_(?=[a-f]{0,40}\d)[a-f0-9]{40,}"
+    ),
+    ("eyjhdxrocyi6", "eyjhcglfywrkcmvzcyi6", "eyj0b2tlbii6", "eyjwyxnzd29yzci6", "eyj1c2vybmftzsi6", "eyjhijoi", "eyjhy2nlc3"): (
+        r"(?<![A-Za-z0-9+/])eyJ(?:hdXRocyI6|hcGlfYWRkcmVzcyI6|0b2tlbiI6|wYXNzd29yZCI6|1c2VybmFtZSI6|hIjoi|hY2Nlc3)[A-Za-z0-9+/_=-]{16,}"
+    ),
+    ("mii", "mig", "mih", "mc4caqawbqydk2v", "b3blbnnzac1rzxkt"): (
+        r"(?<![A-Za-z0-9+/])(?:MII[A-Z][A-Za-z0-9+/][AQgw]IB(?=A)|M(?:HcCAQEEI|IGkAgEBBD|IHcAgEBBEI|IGHAgEAMBM|IG2AgEAMBA|IHuAgEAMBA)"
+        r"|MC4CAQAwBQYDK2V|b3BlbnNzaC1rZXktdjEA|MII[A-Z][A-Za-z0-9+/](?:TBOBgkqhkiG9w0BBQ0w|DBOBgkqhkiG9w0BBQ0w|TBfBgkqhkiG9w0BBQ0w|DBABgkqhkiG9w0BBQ0w))"
+        r"[A-Za-z0-9+/]{16,}={0,2}"
+    ),
+    ("u+",): r"(?<![\w+])u\+(?=[\w-]{0,19}\d)(?=[\w-]{0,19}[A-Z])[A-Za-z0-9_-]{18,20}(?![\w+-])",
+    (
+        "s.",
+        "b.aaaaaq",
+    ): r"(?<![\w./-])s\.(?=[A-Za-z]{0,23}\d)(?=[a-z0-9]{0,23}[A-Z])(?=[A-Z0-9]{0,23}[a-z])[A-Za-z0-9]{24}(?![\w./-])|\bb\.AAAAAQ[\w-]{60,}",
+    ("1//0",): r"(?<![\w/])1//0[A-Za-z0-9_-]{30,}",
+    ("/hooks/", "/with/key/"): (
+        r"(?<=/hooks/)[a-z0-9]{26}\b|(?<=/hooks/catch/)\d{4,12}/[a-z0-9]{5,12}|(?<=/with/key/)[\w-]{20,}|(?<=/hooks/)[A-Za-z0-9]{17}/[A-Za-z0-9]{40,}"
+    ),
     ("outlook.office",): r"(?<=outlook\.office\.com/)webhook/[A-Za-z0-9/@-]{10,}",
     tuple(f"{two}{last}" for two in ("md", "mt", "mj", "mz", "nd", "nt", "nj", "nz", "od", "ot") for last in "aeimquycgk"): (
         r"(?<![\w.-])(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5,6}[A-Za-z0-9]{0,4}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"

@@ -5,7 +5,9 @@ Every pattern has a `head`, which stays, and a `value`. All are bounded. A rule 
 import re
 from dataclasses import dataclass
 
-_QUOTED = r"""\\{1,6}"[^"\\\n]{0,4096}|"(?:[^"\\\n]|\\.){0,4096}"?|'[^'\n]{0,4096}'?"""
+_QUOTED = (
+    r"""(?P<escape>\\{1,6})"[^\n]{0,4096}?(?<!\\)(?=(?P=escape)")|\\{1,6}"[^"\\\n]{0,4096}|"(?:[^"\\\n]|\\.){0,4096}"?|'[^'\n]{0,4096}'?"""
+)
 VALUE = rf"""(?P<value>{_QUOTED}|[^\s"'\\,;&|<>(){{}}]{{1,4096}})"""
 _WORD = rf"""(?P<value>{_QUOTED}|[^\s"'\\|;]{{1,4096}})"""
 _NAMES = (
@@ -24,6 +26,11 @@ MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}\]?[
 """The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
 SIGN_FOLLOWS = re.compile(r"""[\w-]{0,96}\\{0,6}["'`*]{0,3}\]?[ \t]{0,40}[=:]""")
 """What follows wherever a needle stands in such a name, the needle itself with it: quickly told, and mostly not so."""
+EXACTLY_PASSWORD = re.compile(
+    r"(?:^|[^A-Za-z])(?:password|passwd|passphrase|passwort|kennwort)\\{0,6}[\"'`*]{0,3}\]?[ \t]{0,40}(?:=>|:=|={1,2}|:)[*`]{0,3}[ \t]{0,40}`?$",
+    re.IGNORECASE,
+)
+"""A name that can be nothing but a password's: there digits alone are one too, where elsewhere they are a count."""
 LONGEST_PREFIX = 16
 """Characters of a name before its needle: `encryption_` of `encryption_key`."""
 LONGEST_NAME = 132
@@ -34,14 +41,15 @@ SAYS = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential"
 _APART = r"""(?:[ \t]{1,4}|["'],[ \t]{0,4})"""
 """What parts two words of a command: blanks, or in a list the quotes and the comma."""
 _FLAG = re.compile(
-    rf"(?P<head>(?<![\w-])--?(?:[\w-]{{0,40}}[-_])?(?:password|passwd|passphrase|pass|requirepass|token|secret|api[-_]?key|wandb[-_]key|"
+    rf"(?P<head>(?<![\w-])--?(?:[\w-]{{0,40}}[-_])?(?:password|passwd|passphrase|pass|[a-z]{{0,8}}(?:storepass|keypass)|requirepass|token|secret|api[-_]?key|wandb[-_]key|"
     rf"(?:secret|access|private)[-_]key){_APART})(?!-){_WORD}",
     re.IGNORECASE,
 )
 _ENV = re.compile(rf"(?P<head>\b[A-Z][A-Z0-9_]{{0,80}}_(?:KEY|PAT|PASS|PWD|PW|AUTH|CREDS|TOKEN|SECRET)=){VALUE}")
-_DOCKER = re.compile(r"""(?P<head>"auth"[ \t]{0,4}:[ \t]{0,4})(?P<value>"[A-Za-z0-9+/=]{8,4096}")""")
+_DOCKER = re.compile(r"""(?P<head>"(?:auth|identitytoken|registrytoken)"[ \t]{0,4}:[ \t]{0,4})(?P<value>"[A-Za-z0-9+/=._-]{8,4096}")""")
 _HEADER = re.compile(
-    r"""(?P<head>\b(?:proxy-)?authorization\\{0,6}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,6}["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)"""
+    r"""(?P<head>\b(?:proxy-)?authorization\\{0,6}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,6}["']?(?:(?:bearer|basic|token|digest|negotiate|apikey|geniekey|"""
+    r"""splunk|ssws|apitoken|api-key|sso-key|key|bot|oauth|hawk|aws4-hmac-sha256)[ \t]{1,4})?)"""
     r"""(?P<value>[^\s"'\\,;<>]{1,4096})""",
     re.IGNORECASE,
 )
@@ -113,18 +121,101 @@ _USER = re.compile(
 _SET = re.compile(
     r"(?P<head>(?:secret_access_key|api[-_]?key|secret[-_]key)[ \t]{1,4})(?P<value>[A-Za-z0-9+/=_-]{16,4096})(?![\w:=])", re.IGNORECASE
 )
-_ECHO = re.compile(
-    rf"(?P<head>\b(?:echo|printf)[ \t]{{1,4}}(?:-n[ \t]{{1,4}})?){_WORD}(?=[ \t]{{0,4}}\|[^\n]{{0,80}}(?:password-stdin|passwd|sudo -S))"
+_READS_IT = (
+    r"(?:password-stdin|passwd|sudo[ \t]-[A-Za-z]{0,4}S|kinit|kadmin|ktutil|cryptsetup|smbpasswd|pdbedit|realm[ \t]join|net[ \t]ads[ \t]join|--with-token|"
+    r"vault[ \t]login|ipmitool|gpg\b[^\n]{0,80}--passphrase-fd|openssl\b[^\n]{0,80}stdin|(?:huggingface-cli|hf|wandb|ngc|az|op)[ \t][^\n|]{0,40}\blogin)"
 )
+"""Programs that read a secret from what is piped into them."""
+_ECHO = re.compile(
+    rf"""(?P<head>\b(?:echo|printf)[ \t]{{1,4}}(?:-[neE]{{1,3}}[ \t]{{1,4}})?(?:["']?%s(?:\\n)?["']?[ \t]{{1,4}})?){_WORD}"""
+    rf"""(?=[ \t]{{0,4}}\|[^\n]{{0,80}}{_READS_IT})"""
+)
+_HERE = re.compile(rf"(?P<head>(?<!\w){_READS_IT}[^\n]{{0,200}}?<<<[ \t]{{0,4}}){_WORD}")
 
 _MIXED = r"""(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])"""
+_SIGNED = r"""(?=[^\s"'`]{1,80}[!@#$%^&*+~?][^\s"'`.,;:!?])(?=[^\s"'`]{0,80}[A-Za-z])"""
+"""A sign within a word, which no word of a sentence has."""
+_CALLED_SO = r"(?:password|passwd|passphrase|passcode|pw|pwd|passwort|kennwort|wachtwoord|mot[ \t]de[ \t]passe|contrasena|senha)"
 _SAID = re.compile(
-    rf"""(?P<head>\b(?:password|passwd|passphrase|pw|pwd|passwort|kennwort)(?:[ \t]{{1,2}}for[ \t]{{1,2}}[\w.-]{{1,40}}(?=[ \t]{{1,2}}is\b))?"""
-    rf"""(?:[ \t]{{1,2}}(?:is|was|ist|lautet))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,200}})""",
+    rf"""(?P<head>\b{_CALLED_SO}(?:[ \t]{{1,2}}(?:is|was|ist|lautet))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)"""
+    rf"""(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,200}})""",
     re.IGNORECASE,
 )
+_IS = r"(?:is|was|are|be|remains|becomes|ist|war|lautet|heißt|heisst|est|es|era|é|è)"
+_IS_UNSPACED = "[是为為는은は]"
+_SAID_OF = re.compile(
+    rf"""(?P<head>(?<![A-Za-z0-9_]){_CALLED_SO}(?:[ \t]{{1,2}}[\w./@'’()-]{{1,40}}){{0,8}}?(?:[ \t]{{1,2}}{_IS}|[ \t]{{0,2}}{_IS_UNSPACED})"""
+    rf"""(?:[ \t]{{1,2}}(?:now|still|currently|again|jetzt|noch|nun)|:)?"""
+    rf"""(?:[ \t]{{1,4}}|(?<=[是为為는은は])[ \t]{{0,4}})["'`*]{{0,3}})(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;:()<>=]{{6,200}})""",
+    re.IGNORECASE,
+)
+"""A sentence that says of what it is the password: `the password on that node is …`, `das Passwort von gpu-017 lautet …`."""
+_AS_PASSWORD = re.compile(
+    rf"""(?P<head>(?:^|[\s"'`(:]))(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,80}})(?=["'`]{{0,2}}[ \t](?:is|as|ist|als|comme|como)[ \t]"""
+    rf"""(?:(?:the|a|my|our|its|new|das|dem|mein|unser|neues?|root|admin|bmc|ipmi|sudo|user|ldap|wifi)[ \t]){{0,3}}{_CALLED_SO}(?![\w-]))""",
+    re.IGNORECASE,
+)
+_PROMPT = re.compile(
+    rf"""(?P<head>\b{_CALLED_SO}[ \t](?:for|of|on|for[ \t]key|für|von|auf|de|pour|para)[ \t](?:'[^'\n]{{1,200}}'|"[^"\n]{{1,200}}"|[^\n:'"]{{1,80}})"""
+    rf"""[ \t]{{0,2}}:[ \t]{{1,4}})(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>=]{{6,200}})(?=[ \t\r]*$)""",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(
+    rf"""(?P<head>\b(?:{_CALLED_SO}|passcode|secret|token|key)[ \t]?(?:\[[^\]\n]{{0,80}}\]|\([^)\n]{{0,80}}\))"""
+    rf"""[ \t]{{0,2}}[:=][ \t]{{1,4}})(?!\[)(?P<value>{_MIXED}(?![\d.,]{{1,12}}[A-Za-z/%]{{1,8}}(?:[\s,;]|$))[^\s"'`,;()<>]{{6,400}})""",
+    re.IGNORECASE,
+)
+"""As programs ask for it, what is known already in brackets: `AWS Secret Access Key [None]: …`."""
+_SPACED = re.compile(
+    r"""(?P<head>\b(?:api|access|secret|account|signing|encryption|session|auth|bearer|security|license|licence|product|service|personal|deploy|"""
+    r"""private|unseal|recovery|master|shared|pre-?shared|root)[ \t](?:access[ \t])?(?:key|token|secret)"""
+    r"""(?:[ \t]\d{1,2})?[ \t]{0,4}[:=][ \t]{0,4}["'`]{0,2})"""
+    r"""(?![\[/~.]|(?:sha\d+|md5)[:-])(?P<value>(?=[^\s]{0,120}\d)(?=[^\s]{0,120}[A-Za-z])[A-Za-z0-9._~+/=!@#$%^&*-]{12,400})(?![\w:])""",
+    re.IGNORECASE,
+)
+_LOGFMT = re.compile(
+    rf"""(?P<head>(?:^|(?<=[ \t]))pass=["']?)(?!\[|(?:fwd|bwd|fw|bw|forward|backward|pass|phase|stage|step|iter|iteration|round|attempt|test|epoch|run|batch|"""
+    rf"""rank|gpu|node|case|opt|compile|all)[\w./-]{{0,24}}(?:["'\s,;]|$)|\d[\d.,:]{{0,12}}(?:of|/)?\d{{0,8}}[A-Za-z%]{{0,5}}(?:["'\s,;]|$))"""
+    rf"""(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>|]{{6,400}})""",
+    re.IGNORECASE,
+)
+_USER_LOGFMT = re.compile(
+    rf"""(?P<head>\b(?:user(?:name)?|usr|login|uid|account)=[^\s,;&]{{1,80}}[ \t,;&]{{1,4}}(?:[^\s=]{{1,40}}=[^\s]{{0,80}}[ \t]{{1,4}}){{0,3}}?pass=){VALUE}""",
+    re.IGNORECASE,
+)
+_YAML_PASS = re.compile(
+    rf"""(?P<head>^[ \t]{{1,40}}(?:-[ \t]{{1,4}})?pass:[ \t]{{1,8}}["']?)(?!\[|\d[\d.,]{{0,12}}[A-Za-z%]{{0,5}}["']?[ \t\r]*$)"""
+    rf"""(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>|]{{6,400}})(?=["']?[ \t\r]*$)""",
+    re.IGNORECASE,
+)
+_SEND = re.compile(
+    r"""(?P<head>ass(?:word|phrase|code)[^\n]{0,120}?\bsend(?:line)?\b[ \t(]{1,4}(?:--[ \t]{1,4})?[bru]?\\{0,6}(?=["']))"""
+    r"""(?!["']\$)(?P<value>"[^"\n\\]{1,400}|'[^'\n\\]{1,400})""",
+    re.IGNORECASE,
+)
+_LOGIN_PAIR = re.compile(
+    rf"""(?P<head>\b(?:log[ -]?ins?|creds?|credentials?|user|account|access|ssh|bmc|ipmi|zugang|zugangsdaten|anmeldung)\b[^\n]{{0,60}}?"""
+    rf"""(?<![\w/.~@-])(?:root|admin|administrator|ubuntu|userid|sysadmin|operator|cumulus|user)[ \t]?/[ \t]?["'`]?)"""
+    rf"""(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=/]{{6,80}})(?![/\w])""",
+    re.IGNORECASE,
+)
+_NET_USE = re.compile(
+    r"""(?P<head>\bnet[ \t]use[ \t]{1,4}(?:\S{1,4}[ \t]{1,4})?(?:\\|//)[^\s"']{1,200}[ \t]{1,4})(?!/|\[)(?P<value>[^\s"']{1,200})""",
+    re.IGNORECASE,
+)
+_AUTH = re.compile(
+    r"""(?P<head>(?:^|[\s"'>:\]])AUTH[ \t"',]{1,4}(?:(?:PLAIN|LOGIN|CRAM-MD5|default|[\w.-]{1,32})[ \t"',]{1,4})?)(?!\[|TLS|SSL|SHA|MD5|HMAC)"""
+    r"""(?P<value>(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])[^\s"'`,;:()<>]{8,400}={0,2})(?=["']{0,2}[ \t\r]*$)"""
+)
+_K8S_LITERAL = re.compile(rf"""(?P<head>--from-literal[= \t]["']?[\w.-]{{1,80}}=){_WORD}""")
+_PAIR_OPTION = re.compile(
+    rf"""(?P<head>(?<![\w-])--?(?:(?:src-|dest-)?creds|auth|basic-auth|user-pass|credentials)[= \t]["']?[^\s:"']{{1,80}}:)(?!//){_WORD}""",
+    re.IGNORECASE,
+)
+_HASH_USER = re.compile(rf"""(?P<head>\bchpasswd\b[^\n]{{0,40}}?[\w.-]{{1,32}}:)(?P<value>(?!\[){_MIXED}[^\s"'`]{{6,200}})""")
 _SAID_KEY = re.compile(
     r"""(?P<head>\b(?:token|api[ _-]?key|secret|key)(?:[ \t]{1,2}(?:is|was))?[ \t]{1,4}["'`*]{0,3})"""
+    r"""(?!(?:[^\s/]{0,80}/){1,8}/|(?=[^\s/]{0,80}/)[^\s_]{0,80}_)"""
     r"""(?P<value>(?=[^\s]{0,80}\d)(?=[^\s]{0,80}[a-z])(?=[^\s]{0,80}[G-Zg-z])[A-Za-z0-9_+/=-]{24,400})(?![\w./:])""",
     re.IGNORECASE,
 )
@@ -133,7 +224,8 @@ _NETRC = re.compile(
     r"(?P<head>\b(?:machine[ \t]{1,4}\S{1,200}|default)[ \t][^\n]{0,200}?\bpassword[ \t]{1,4})(?P<value>\S{1,400})", re.IGNORECASE
 )
 _DIRECTIVE = re.compile(
-    r"(?P<head>^[ \t]{0,40}(?:password|requirepass|masterauth|bindpw|rootpw|sasl-password)[ \t]{1,8})(?P<value>[^\s=:]{6,400})(?=[ \t\r]*$)",
+    r"(?P<head>^[ \t]{0,40}(?:password|requirepass|masterauth|bindpw|rootpw|sasl-password)[ \t]{1,8}"
+    r"(?:--(?:plaintext|iscrypted|lock)[ \t]{1,4})?)(?!-)(?P<value>[^\s=:]{6,400})(?=[ \t\r]*$)",
     re.IGNORECASE,
 )
 _PASS_LINE = re.compile(r"(?P<head>^[ \t]{0,40}(?:pass|password2?)[ \t]{0,8}=[ \t]{0,8})(?P<value>\S{8,400})", re.IGNORECASE)
@@ -145,6 +237,46 @@ _SQL = re.compile(
     r"""(?P<head>(?:\bIDENTIFIED|\b(?:user|to)[ \t]{1,4}\S{1,120}[ \t]{1,4}identified)[ \t]{1,4}(?:(?:with|WITH)[ \t]{1,4}\S{1,60}[ \t]{1,4})?(?:by|BY|as|AS)"""
     r"""[ \t]{1,4}(?:(?:password|PASSWORD)[ \t]{1,4})?)(?P<value>'[^'\n]{1,400}'?|"[^"\n]{1,400}"?)"""
 )
+
+_USER_COLON = re.compile(
+    rf"""(?P<head>\b(?:user(?:name)?|login|u)[ \t]?:[ \t]{{0,4}}[^\s,;]{{1,80}}[ \t,;/]{{1,6}}(?:pass|pw|p)[ \t]?:[ \t]{{1,4}})"""
+    rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    rf"""(?P<head>(?<![\w-])(?:mdp|clave|senha|has[łl]o|heslo|lozinka|salasana|jelszó)["']?[ \t]{{0,8}}[:=]{{1,2}}[ \t]{{0,4}}["'`]?)"""
+    rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
+    re.IGNORECASE,
+)
+"""A password by its name in other languages."""
+_LABELLED = re.compile(
+    rf"""(?P<head>[\[("'](?:{_CALLED_SO}|token|secret|api[_-]?key)[\])"'][ \t,:]{{1,4}}["'`]?)(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,400}})""",
+    re.IGNORECASE,
+)
+_TUPLE = re.compile(
+    r"""(?P<head>\bauth[ \t]{0,4}=[ \t]{0,4}\([ \t]{0,4}["'][^"'\n]{1,80}["'],[ \t]{0,4}["'])(?!\[redacted)(?P<value>[^"'\n]{1,200})"""
+)
+_SESSION = re.compile(
+    r"""(?P<head>\b(?:JSESSIONID|PHPSESSID|sessionid|ASP\.NET_SessionId|connect\.sid)=)(?P<value>[^\s"',;&\[]{12,400})""", re.IGNORECASE
+)
+_RDP = re.compile(r"""(?P<head>\b(?:xfreerdp|wlfreerdp|mstsc|rdesktop)\b[^\n]{0,300}?[ \t](?:/p:|-p[ \t]{1,4}))(?P<value>[^\s"']{1,200})""")
+_PERCENT = re.compile(
+    r"""(?P<head>\b(?:winexe|rpcclient|smbget|wmic|net|nmblookup)\b[^\n]{0,200}?(?:-U|--user)[ \t=]{0,4}["']?[^\s%"']{1,80}%)(?P<value>[^\s"']{1,200})"""
+)
+_SWITCH = re.compile(
+    r"""(?P<head>\b(?:enable secret|username \S{1,60}(?: privilege \d{1,2})? (?:secret|password)|(?:tacacs|radius)-server[^\n]{0,80}? key|"""
+    r"""snmp-server user[^\n]{0,120}? """
+    r"""(?:auth|priv) \S{1,10}|plain-text-password-value|ip ospf message-digest-key \d{1,3} md5|neighbor \S{1,60} password)[ \t]{1,4}(?:[0-9][ \t]{1,4})?)"""
+    r"""(?!\[|\d[ \t])(?P<value>[^\s"']{6,200})""",
+    re.IGNORECASE,
+)
+"""Settings of switches and routers."""
+_KV_PUT = re.compile(
+    r"""(?P<head>\b(?:vault[ \t]kv[ \t](?:put|patch)|vault[ \t]write)\b[^\n|]{0,300}?[ \t][\w.-]{1,80}=)(?!\[redacted|@)(?P<value>[^\s"']{1,400})"""
+)
+_JWK = re.compile(r"""(?P<head>"(?:d|p|q|dp|dq|qi|k)"[ \t]{0,4}:[ \t]{0,4}")(?P<value>[A-Za-z0-9_.-]{16,1400})(?=")""")
+_WPA = re.compile(rf"""(?P<head>\bwpa_passphrase[ \t]{{1,4}}(?:"[^"\n]{{1,80}}"|\S{{1,80}})[ \t]{{1,4}}){_WORD}""")
+_SQLCMD = _option("sqlcmd|bcp|osql|isql|psexec(?:64)?|paexec", rf"-[pP]{_APART}?")
 
 
 def _mixed(ends: str) -> str:
@@ -182,6 +314,25 @@ _LIST = re.compile(
 )
 
 
+READERS = (
+    *("pass", "sudo -", "kinit", "kadmin", "ktutil", "cryptsetup", "smbpasswd", "pdbedit", "realm join", "ads join"),
+    *("with-token", "login", "ipmitool", "openssl"),
+)
+_SAYS_PASSWORD = (
+    *("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "woord", "mot de passe", "contrasena", "senha"),
+    *("pw ", "pwd ", "pw is", 'pw"'),
+)
+_VERBS = (
+    "?",
+    *(f" {verb} " for verb in ("is", "was", "are", "be", "remains", "becomes", "ist", "war", "lautet", "heisst", "est", "es", "era")),
+    *(f" {verb}: " for verb in ("is", "was", "ist", "lautet", "est", "es")),
+)
+_ASKS = ("password", "passwd", "passphrase", "passcode", "pw", "pwd", "passwort", "kennwort", "wachtwoord", "secret", "token", "key")
+"""Names that a program asks for, with what it knows in brackets. One rule each: most lines that hold one hold no other."""
+_LOGIN_NAMES = tuple(
+    f"{name}{sign}" for name in ("root", "admin", "istrator", "ubuntu", "userid", "operator", "cumulus") for sign in ("/", " /")
+)
+_LOGIN_WORDS = ("login", "log in", "log-in", "cred", "user", "account", "access", "ssh", "bmc", "ipmi", "zugang", "anmeld")
 _ENDINGS = ("_key=", "_pat=", "_pass=", "_pwd=", "_pw=", "_auth=", "_creds=", "_token=", "_secret=")
 
 
@@ -206,7 +357,7 @@ RULES = (
     Rule(("wandb",), _VENDOR),
     Rule(("twilio",), _TWILIO),
     Rule(("discord",), _DISCORD),
-    Rule(("auth",), _DOCKER, ('"auth"',)),
+    Rule(("auth", "token"), _DOCKER, ('"auth"', '"identitytoken"', '"registrytoken"')),
     Rule(("pass", "secret", "key", "token"), _XML, ("</",)),
     Rule(("pass", "secret", "key", "token"), _XML_PAIR, ('value="',)),
     Rule(("pass", "secret", "key", "token"), _LIST, (": [", "= [", ":[", "=[")),
@@ -238,11 +389,54 @@ RULES = (
     Rule(("mc alias", '"alias"'), _STORE),
     Rule(("curl", "lftp", "smbclient", "wget"), _USER, ("-u", "u ", "--user", "--proxy")),
     Rule(("key",), _SET, ("configure set", "config ")),
-    Rule(("pass", "sudo -s"), _ECHO, ("echo", "printf")),
+    Rule(READERS, _ECHO, ("echo", "printf")),
+    Rule(READERS, _HERE, ("<<<",)),
     Rule(("pass",), _NETRC, ("machine", "default")),
     Rule(("pass", "masterauth", "bindpw", "rootpw"), _DIRECTIVE),
     Rule(("pass",), _PASS_LINE, ("=",)),
-    Rule(("pass", "pw", "kennwort"), _SAID),
+    Rule(("pass", "pw", "kennwort", "woord", "senha", "contrasena"), _SAID),
+    Rule(_SAYS_PASSWORD, _SAID_OF, _VERBS),
+    Rule(_SAYS_PASSWORD, _AS_PASSWORD, (" is ", " as ", " ist ", " als ", " comme ", " como ")),
+    Rule(_SAYS_PASSWORD, _PROMPT, (": ",)),
+    *(Rule((name,), _BRACKETED, tuple(f"{name}{opens}" for opens in ("[", "(", " [", " ("))) for name in _ASKS),
+    *(
+        Rule((name,), _SPACED, tuple(f"{name}{sign}" for sign in (":", "=", " :", " =", " 0:", " 0 :")))
+        for name in ("key", "token", "secret")
+    ),
+    Rule(("pass",), _LOGFMT, ("pass=",)),
+    Rule(("pass",), _USER_LOGFMT, ("pass=",)),
+    Rule(("pass",), _YAML_PASS, (" pass:", "\tpass:")),
+    Rule(("pass", "assword", "assphrase"), _SEND, ("send",)),
+    Rule(_LOGIN_NAMES, _LOGIN_PAIR, _LOGIN_WORDS),
+    Rule(("net use",), _NET_USE),
+    Rule((" pass:", " pw:", " p:"), _USER_COLON, ("user", "login", "u:")),
+    Rule(("mdp", "clave", "senha", "has?o", "haslo", "heslo", "lozinka", "salasana", "jelsz?"), _ELSEWHERE, (":", "=")),
+    Rule(
+        ("pass", "pwd", "token", "secret", "key"),
+        _LABELLED,
+        tuple(
+            f"{name}{ends}"
+            for name in ("password", "passwd", "pwd", "token", "secret", "key")
+            for ends in ("] ", ") ", "']", '"]', "',", '",')
+        ),
+    ),
+    Rule(("auth",), _TUPLE, ("auth=(", "auth = (")),
+    Rule(("jsessionid", "phpsessid", "sessionid=", "connect.sid"), _SESSION),
+    Rule(("freerdp", "mstsc", "rdesktop"), _RDP),
+    Rule(("winexe", "rpcclient", "smbget", "wmic"), _PERCENT, ("%",)),
+    Rule(
+        ("enable secret", "username ", "-server ", "plain-text-password", "message-digest-key", "neighbor "),
+        _SWITCH,
+        ("secret ", "password ", " key ", " auth ", " priv ", "-value ", " md0 "),
+    ),
+    Rule(("vault kv", "vault write"), _KV_PUT),
+    Rule(('"kty"',), _JWK),
+    Rule(("wpa_passphrase",), _WPA),
+    Rule(("sqlcmd", "psexec", "paexec", "osql"), _SQLCMD, (" -p",)),
+    Rule(("auth ", 'auth"'), _AUTH),
+    Rule(("secret",), _K8S_LITERAL, ("--from-literal",)),
+    Rule(("creds", "auth", "credentials", "user-pass"), _PAIR_OPTION, ("-creds", "-auth", "-credentials", "-user-pass")),
+    Rule(("pass",), _HASH_USER, ("chpasswd",)),
     Rule(("token", "key", "secret"), _SAID_KEY, ("token ", "key ", "secret ")),
     Rule((":5432:", ":*:"), _PGPASS),
     Rule(("community",), _SNMP),

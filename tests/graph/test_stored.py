@@ -1,12 +1,16 @@
 """Incidents read without LangGraph: the same as through it, wherever their turn was cut off."""
 
+from dataclasses import replace
+
 import pytest
 from redis.asyncio import Redis
 
+from bot.tasks import awaited
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.memory.stored import NotPlain, plain
 from graph.stored import StoredIncidents
+from kb.guides.guide import Guide, GuideStep
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import FakeFleet, Killed, World, fact, healthy, instead, item
 
@@ -57,6 +61,25 @@ async def test_a_turn_after_another_and_one_given_up_are_read_the_same(redis: Re
     assert (await both(redis))[0] == (await both(redis))[1]
     await turns.tidy(INCIDENT, None)
     assert (await both(redis))[0] == (await both(redis))[1]
+
+
+async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None:
+    """A guide reaches the report in the process itself: what is stored of it is what is looked at here."""
+    secret = "tk-9fQ2xAyu71b"
+    guide = Guide("site_own", f"Look with password={secret}", (GuideStep("a", ask=f"the password of the BMC is {secret}"),))
+    turns = IncidentTurns(RedisSaver(redis), replace(World(FakeFleet(healthy("n1", "n2"))).ports(), guides={guide.id: guide}))
+    told = await turns.run(item("run guide site_own on n[1-2]"), None)
+    assert told.guide is not None
+    assert secret not in str(await kept_in(redis))
+    state = await StoredIncidents(redis).state(INCIDENT)
+    assert state["report"]["guide"]["title"] == "Look with password=[redacted]"
+
+
+async def kept_in(redis: Redis) -> list[bytes]:
+    """Every value of every hash."""
+    return [
+        value for key in await redis.keys("*") if await redis.type(key) == b"hash" for value in (await awaited(redis.hgetall(key))).values()
+    ]
 
 
 @pytest.mark.parametrize("raw", [b"pickle\0\x80\x04N.", b"json\0{}", b"msgpack\0\xd4\x05x"])

@@ -27,7 +27,7 @@ WRITERS: Mapping[str, str] = {
     "bot/desk/beside.py": "the lease, by id",
     "bot/desk/causes.py": "labels and ids",
     "bot/desk/courses.py": "ids and times",
-    "bot/desk/inbox.py": "`_element` redacts what people wrote",
+    "bot/desk/inbox.py": "`_element` gives each item whole to `without_secrets`",
     "bot/desk/lease.py": "ids and times",
     "bot/desk/pulse.py": "ids and times",
     "bot/provider/intake.py": "signs of messages that were heard, and counts",
@@ -36,7 +36,7 @@ WRITERS: Mapping[str, str] = {
     "bot/store/lessons.py": "`kb.history.lessons.cut` redacts each text of a draft, of an edit and of a file",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
-    "bot/store/earlier.py": "labels, hosts and a line of a report",
+    "bot/store/earlier.py": "a row of a report, whole through `without_secrets`",
     "bot/store/heard.py": "signs of messages that were heard",
     "bot/store/model_costs.py": "numbers",
     "bot/store/outbox.py": "documents that `graph.exchange.signing_away` or `bot.trackers.draft` cleaned, and why one did not arrive: "
@@ -46,10 +46,33 @@ WRITERS: Mapping[str, str] = {
     "bot/store/shares.py": "ids, times and numbers",
     "bot/store/slack_turns.py": "times",
     "bot/store/version.py": "a number",
-    "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted); "
-    "what a step raised passes `said_by`",
+    "graph/memory/checkpoint.py": "`_dump` gives every value to `without_secrets`, whoever wrote what is in it; what a step raised passes `said_by`",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",
 }
+CLEANS: Mapping[str, str] = {
+    "bot/alerts/alert.py": "cleaned_line",
+    "bot/desk/desk.py": "without_secrets",
+    "bot/desk/inbox.py": "without_secrets",
+    "bot/provider/news.py": "cleaned_start",
+    "bot/provider/telling.py": "cleaned_start",
+    "bot/run/logs.py": "cleaned_within",
+    "bot/slack/client.py": "cleaned_within",
+    "bot/store/earlier.py": "without_secrets",
+    "graph/exchange/read.py": "redact",
+    "graph/memory/checkpoint.py": "without_secrets",
+    "graph/model/client.py": "cleaned",
+    "graph/model/embeddings.py": "cleaned",
+    "kb/exports/row.py": "cleaned",
+    "kb/guides/load.py": "cleaned",
+    "kb/history/index.py": "cleaned",
+    "kb/history/lessons.py": "cleaned",
+    "tools/evidence.py": "cleaned",
+    "tools/ledger/book.py": "redact",
+}
+"""Where words of people, hosts, sites or a model come through, and which function of `kb.redact` each passes there."""
+FUNCTIONS = ("redact", "cleaned", "cleaned_start", "cleaned_line", "cleaned_within", "without_secrets")
+CUT_FIRST: Mapping[str, str] = {}
+"""Modules that cut or join a text before it is cleaned, each with why no half of a secret passes there."""
 BARE_SLACK: Mapping[str, str] = {
     "bot/slack/installation.py": "asks who we are",
     "bot/slack/incoming/listeners.py": "bolt wants one; nothing is sent with it",
@@ -89,6 +112,31 @@ FILES: Mapping[str, str] = {
 
 def test_redis_is_written_by_those_who_say_why_it_is_clean() -> None:
     assert modules_with("writes to Redis") <= WRITERS.keys()
+
+
+@pytest.mark.parametrize(("module", "function"), CLEANS.items())
+def test_what_comes_through_a_door_passes_the_one_function(module: str, function: str) -> None:
+    assert f"cleans with {function}" in doors_by_module()[module]
+
+
+def test_no_text_is_cut_or_joined_before_it_is_clean() -> None:
+    """Half a token is known to no rule, and neither is a key whose lines are one: `cleaned_start` and `cleaned_line` cut and join what is clean."""
+    assert modules_with("cuts before it cleans", "joins before it cleans") == CUT_FIRST.keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("redact(text[:80])", True),
+        ("cleaned(' '.join(text.split()))", True),
+        ("redact(text)[:80]", False),
+        ("cleaned_start(text, 80)", False),
+        ("' '.join(cleaned(text).split())", False),
+        ("redact(rows[0])", False),
+    ],
+)
+def test_a_cut_before_would_be_seen(line: str, *, is_one: bool) -> None:
+    assert bool({"cuts before it cleans", "joins before it cleans"} & set(_doors(ast.parse(line)))) is is_one
 
 
 def test_slack_is_told_through_one_client_that_cleans() -> None:
@@ -156,6 +204,7 @@ def _doors(tree: ast.Module) -> Iterator[str]:
             yield from (f"subclass of {ast.unparse(base)}" for base in node.bases)
         elif isinstance(node, ast.Call):
             yield _named(node)
+            yield from _cleaning(node)
             if _to_redis(node):
                 yield "writes to Redis"
             if _to_file(node):
@@ -164,6 +213,17 @@ def _doors(tree: ast.Module) -> Iterator[str]:
 
 def _named(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _cleaning(call: ast.Call) -> Iterator[str]:
+    if _named(call) not in FUNCTIONS or not call.args:
+        return
+    yield f"cleans with {_named(call)}"
+    within = list(ast.walk(call.args[0])) if _named(call) in ("redact", "cleaned") else []
+    if any(isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) for node in within):
+        yield "cuts before it cleans"
+    if any(isinstance(node, ast.Call) and _named(node) == "split" for node in within):
+        yield "joins before it cleans"
 
 
 def _to_redis(call: ast.Call) -> bool:

@@ -14,13 +14,15 @@ from bot.run.site import site_taxonomy
 from bot.settings import Settings
 from bot.terminal.builds.drafts import wrong_with_cause, wrong_with_check
 from bot.terminal.builds.folder import BuiltItem, Decided, Kind, ReviewDecision, decided, items_of, keep, wrong_with
-from kb.redact import redact, visible
+from kb.redact import cleaned_line, visible
 from kb.taxonomy.labels import Taxonomy
 
 INCIDENTS: Final[tuple[Kind, ...]] = ("labelled", "doubtful")
 """What bears a label that people may change."""
 MOST_TEXT: Final = 1_200
 """Characters of a page that are shown."""
+MOST_CAUSE: Final = 2_000
+"""Characters of a cause that is typed."""
 HELP: Final = """a  accept it as it stands
 1, 2, 3  accept it under the label with that number
 l LABEL  accept it under another label
@@ -125,7 +127,7 @@ class _Sitting:
         return {**self.taxonomy.titles, **self.new}
 
     def _caused(self, entry: dict[str, Any], said: str) -> dict[str, Any]:
-        cause = redact(" ".join(said.split()))
+        cause = str(cleaned_line(said, MOST_CAUSE))
         self.talk.say(f"cause: {visible(cause)}" if cause else "say it on the same line: c TEXT")
         return entry | ({"root_cause": cause} if cause else {})
 

@@ -18,7 +18,7 @@ from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, u
 from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, ErrorRow, classify, eligible
 from kb.logs.piece import Piece, joined, piece_of
 from kb.logs.timestamps import find_time
-from kb.redact import redact
+from kb.redact import cleaned_start, redact
 from kb.scan import DIGITS, LONGEST, Needles
 
 NEEDED = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
@@ -235,7 +235,7 @@ class JobReader:
         base |= attrs
         base["detail"] = redact(str(base["detail"]))[:400]
         device = str(attrs["device"]) if "device" in attrs else None
-        self._events[key] = Event("job.error", cause, device, time, "", redact(line[:2000]), base)
+        self._events[key] = Event("job.error", cause, device, time, "", str(cleaned_start(line, 2000)), base)
 
     def _seen_again(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
         names, again = tuple(attrs), self._again.get(key)

@@ -138,6 +138,33 @@ def test_secrets_and_long_words_of_a_monitoring_system_are_not_kept() -> None:
     assert ("hunter2" in read.summary, len(read.summary) <= 300, len(read.name) <= 80) == (False, True, True)
 
 
+DASHES = "-" * 5
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        f"failed with {DASHES}BEGIN PRIVATE KEY{DASHES}\n{'hunter2Z' * 8}\n{'hunter2Z' * 8}\n{DASHES}END PRIVATE KEY{DASHES}",
+        "the password is:\n\nhunter2hunter2",
+        "password:\n  hunter2hunter2",
+        "env:\n- name: DB_PASSWORD\n  value: hunter2hunter2",
+        "kind: Secret\ndata:\n  a: hunter2hunter2",
+        "password=" + " " * 20 + "hunter2hunter2",
+        "token=" + "x" * 580 + " hunter2 hf_hunter2",
+        'sent {"a": "{\\"password\\": \\"hunter2hunter2\\"}"}',
+        "password=a1b2c3d4 " * 40 + "HF hf_hunter2hunter2hunter2hunter2",
+    ],
+    ids=lambda text: text[:24],
+)
+def test_a_secret_over_lines_is_gone_before_its_lines_are_joined(summary: str) -> None:
+    [read] = read_alertmanager(
+        message([{"labels": {"alertname": "A", "instance": "gpu-001"}, "annotations": {"summary": summary}}]), AlertLabels()
+    ).alerts
+    assert "hunter2hunter2" not in read.summary
+    assert "\n" not in read.summary
+    assert len(read.summary) <= 300
+
+
 def test_what_a_message_counts_and_does_not_hold_is_counted() -> None:
     assert read_alertmanager(message([alert(1)], truncatedAlerts=7), AlertLabels()).left == 7
     with pytest.raises(UnreadableAlerts):

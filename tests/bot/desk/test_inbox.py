@@ -365,3 +365,18 @@ async def test_an_item_id_of_two_lines_is_refused(inbox: Inbox) -> None:
     bad = Item(id="a\nb", kind="mention", incident="inc-1", at=T0)
     with pytest.raises(ValueError, match="must be one line"):
         await inbox.enqueue(bad, "a")
+
+
+async def test_no_secret_is_stored_however_deep_it_lies_in_an_item(inbox: Inbox, redis: Redis) -> None:
+    secret = "tk-9fQ2xAyu71b"
+    data = {
+        "files": [{"id": "F1", "name": f"password={secret}.log", "size": 1, "url": "https://files.slack.com/a"}],
+        "said": {"notes": [f"token={secret}"]},
+    }
+    said = item("inc-1", "T.C.1", text=f"password={secret}").model_copy(update={"data": data})
+    await inbox.open(origin(), "T.C.1", lambda i: said.model_copy(update={"incident": i}))
+    stored = b"\n".join(
+        [row for key in await redis.keys("*") if await redis.type(key) == b"list" for row in await awaited(redis.lrange(key, 0, -1))]
+    )
+    assert secret.encode() not in stored
+    assert b"https://files.slack.com/a" in stored

@@ -1,7 +1,9 @@
 """An incident's page: what stands on it, at its extremes, in every format; and what does not."""
 
+import itertools
 import json
 import re
+import sys
 from datetime import timedelta
 
 import pytest
@@ -12,7 +14,7 @@ from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import IncidentSources, UnknownIncident
 from bot.postmortem.inside import duration
 from bot.postmortem.page import APPENDIX, BulletList, Figure, Page, PageSection, PageTable, Paragraph, QuotedLines, as_json, finished
-from bot.postmortem.pdf import lacking, pdf
+from bot.postmortem.pdf import MOST_MARKS, _with_few_marks, lacking, pdf
 from graph.state import Milestone
 from tests.bot.postmortem.samples import (
     EXTREMES,
@@ -246,11 +248,49 @@ async def test_the_pdf_names_the_letters_that_its_font_lacks() -> None:
     assert not {"ש", "ل", "Ω", "Ж"} & set(lacks)
 
 
-@pytest.mark.parametrize("text", ["." * 2000, "训" * 2000, "word " * 400, "x" * 2000, "a" + "\u0301" * 299])
-def test_no_text_of_a_stranger_keeps_a_pdf_from_being_made(text: str) -> None:
+HOSTILE = {
+    "dots": ".", "no form": "训", "words": "word ", "one word": "x", "accents": "\u0301", "accents of letters": "a\u0301\u0302\u0303",
+    "zero width": "\u200b", "joiners": "a\u200d", "hebrew": "א", "hebrew with points": "ש\u05c1\u05b8", "arabic": "م",
+    "arabic with signs": "ب\u064e\u0651", "both ways": "אa", "signs between": "א.", "numbers": "א1", "brackets": "(",
+    "brackets closed": "()", "brackets in brackets": "[(", "currency": "$", "percent": "%", "slashes": "/", "enclosing": "\u20dd",
+    "turns": "\u202e", "isolates": "\u2066", "soft hyphens": "\u00ad", "hard blanks": "\u00a0", "quotes": "“", "greek": "ώ", "dashes": "—",
+}  # fmt: skip
+
+
+def page_with(text: str) -> Page:
+    """The text wherever a stranger's may stand."""
     cells = [PageTable((), [(text, "v")]), PageTable(tuple("abcd"), [(text, text, text, text)])]
-    page = Page("i", "operators", text, text, T0, [PageSection("s", [Paragraph(text), BulletList([text]), QuotedLines([text]), *cells])])
-    assert pdf(finished(page)).startswith(b"%PDF-")
+    return Page("i", "operators", text, text, T0, [PageSection("s", [Paragraph(text), BulletList([text]), QuotedLines([text]), *cells])])
+
+
+def calls_for(text: str) -> int:
+    """Calls of Python functions that drawing a paragraph takes: a count, where a clock would measure the machine."""
+    calls, page = itertools.count(), finished(Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph(text)])]))
+    before = sys.getprofile()
+    sys.setprofile(lambda *_: next(calls))
+    try:
+        pdf(page)
+    finally:
+        sys.setprofile(before)
+    return next(calls)
+
+
+@pytest.mark.tier3  # a minute of drawing
+@pytest.mark.parametrize("sign", HOSTILE.values(), ids=HOSTILE.keys())
+def test_twice_the_text_of_a_stranger_costs_twice_the_work(sign: str) -> None:
+    blank, half, whole = (calls_for("a" + sign * (size // len(sign))) for size in (0, 900, 1800))
+    assert whole - blank < 3 * max(half - blank, 5_000)
+
+
+def test_accents_of_one_letter_are_bounded_before_they_are_drawn() -> None:
+    assert _with_few_marks("é " + "a" + "\u0301" * 2000 + "b") == f"é a{chr(0x301) * MOST_MARKS}‹+{2000 - MOST_MARKS:,} accents›b"
+    assert _with_few_marks("ש\u05c1\u05b8\u0591 a\u0302\u0301") == "ש\u05c1\u05b8\u0591 a\u0302\u0301"
+    assert calls_for("a" + "\u0301" * 1900) < calls_for("a" * 100) + 5_000
+
+
+@pytest.mark.parametrize("text", ["." * 2000, "训" * 2000, "word " * 400, "x" * 2000, "a" + "\u0301" * 2000])
+def test_no_text_of_a_stranger_keeps_a_pdf_from_being_made(text: str) -> None:
+    assert pdf(finished(page_with(text))).startswith(b"%PDF-")
 
 
 def test_an_address_in_a_strangers_words_is_no_link_where_markdown_is_pasted() -> None:

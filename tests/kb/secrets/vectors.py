@@ -1,5 +1,6 @@
 """Reads the files beside it: `SOURCE | LINE`, in which `{a40}` is a secret of forty letters and digits, made up from its place and therefore the
-same every time; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape (␀, ␈ and ␇ likewise). Digits (`d`) are ids beside a secret and no secret."""
+same every time, `{q64}` a line of a key, `{n8}` a password of digits; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape (␀, ␈ and ␇ likewise).
+Digits (`d`) are ids beside a secret and no secret."""
 
 import random
 import re
@@ -17,6 +18,9 @@ _OF = {
     "D": string.digits,
     "l": _LETTERS,
     "b": _LETTERS + string.digits + "+/",
+    "q": _LETTERS + string.digits + "+/",
+    "n": string.digits,
+    "i": string.ascii_lowercase + string.digits,
     "p": _LETTERS + string.digits + "-_.",
     "s": _LETTERS + string.digits + "-_.!#%^*+~",
 }
@@ -52,7 +56,7 @@ def vector(line: str, seed: str) -> Vector:
     def made(found: re.Match[str]) -> str:
         kind, size = found[1], int(found[2])
         made_up = "".join(dice.choices(_OF.get(kind, _LETTERS + string.digits), k=size))
-        made_up = made_up if kind in "dDl" else f"{dice.choice('bcdf')}{made_up[1:-1]}{dice.randrange(10)}"
+        made_up = made_up if kind in "dDln" else f"{dice.choice('bcdf')}{made_up[1:-1]}{dice.randrange(10)}"
         made_up = made_up.upper() if kind == "u" else made_up
         if kind not in "dD":
             secrets.append(made_up)
