@@ -5,6 +5,8 @@ from typing import Any
 
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
 from tools.bandwidth import LEAST
+from tools.checks.scheduler import OURS, OUT_OF_SERVICE
+from tools.checks.services import FABRIC_MANAGER
 from tools.fact import Fact, Status, Value
 
 Odd = Callable[[Fact, Value], bool]
@@ -61,6 +63,26 @@ ODD: Mapping[str, Odd] = {
     "gpu.power.limit":                  _below,
     "gpu.throttle.hw_thermal":          _true,
     "gpu.throttle.hw_power_brake":      _true,
+def _out_of_service(fact: Fact, expected: Value) -> bool:
+    """A node that takes no jobs, whoever meant it so; but not where RackMedic itself took it out for a repair."""
+    return any(word in str(fact.value) for word in OUT_OF_SERVICE) and not str(fact.attrs.get("reason") or "").startswith(OURS)
+
+
+def _in_trouble(fact: Fact, expected: Value) -> bool:
+    """A service that its host says is in trouble, or one that stands still where the machine needs it (the fabric manager ends by itself on
+    others) or where it runs on most hosts."""
+    if expected == "inactive":
+        return False
+    needed = expected == "active" and fact.device == FABRIC_MANAGER and fact.value in ("inactive", "not-found")
+    return needed or bool(fact.attrs.get("trouble"))
+
+
+def _read_only(fact: Fact, expected: Value) -> bool:
+    """A disk that is written to on any machine; what an image or a system keeps read-only is meant so."""
+    meant = (fact.device or "").startswith(MEANT_READ_ONLY) or expected is True
+    return fact.value is True and fact.attrs.get("fstype") in ON_DISK and not meant
+
+
     "gpu.fabric.state":                 _one_of("In Progress", "Not Started"),
     "gpu.lost":                         _true,
     "gpu.missing":                      _true,
@@ -137,6 +159,8 @@ ODD: Mapping[str, Odd] = {
     "sched.gpus":                       lambda fact, expected: isinstance(fact.value, int) and fact.value < int(str(fact.attrs.get("capacity") or 1)),
     "fabric.sm":                        _one_of("none"),
     "store.mount":                      _one_of("timeout", "stale"),
+    "service.state":                    _in_trouble,
+    "proc.stopped":                     _any,
     "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu"),
     "cuda.ok":                          lambda fact, expected: fact.value is False,
     "sdc.mismatches":                   _some,
@@ -147,6 +171,7 @@ ODD: Mapping[str, Odd] = {
     "nccl.slow_leaf":                   _any,
     "step.diverged":                    _true,
     "bw.h2d":                           _below,
+    "sched.state":                      _out_of_service,
     "bw.d2h":                           _below,
     "p2p.bw":                           _below,
     "ib.write_bw":                      _below,

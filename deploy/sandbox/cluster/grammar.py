@@ -50,9 +50,14 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
 _JOURNAL_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "openibd", "slurmd", "unattended-upgrades", "apt-daily-upgrade")
 _UNITS = tuple(
     f"{unit}.service"
-    for unit in ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
+    for unit in (
+        *("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd"),
+        *("munge", "containerd", "crio", "kubelet", "sssd", "nvidia-imex", "slurmctld", "slurmdbd", "autofs", "systemd-resolved"),
+        *("systemd-timesyncd", "ntpd", "ntpsec", "opensm", "beegfs-client", "weka-agent", "gpfs"),
+    )
 )
 _COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
+_UNIT_FIELDS = "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,UnitFileState,FreezerState,NRestarts,ConditionResult"
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -77,7 +82,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "ibstat.ports": ("ibstat",),
     "ibstat.counters": ("find", "-L", "/sys/class/infiniband", "-maxdepth", "5", "-type", "f", *_COUNTER_FILES, "-exec", "grep", "-H", ".", "{}", "+"),
     "ibstat.addresses": _words("ls -l /sys/class/infiniband"),
-    "sysd.units": ("systemctl", "show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus", *_UNITS),
+    "sysd.units": ("systemctl", "show", "--no-pager", "-p", _UNIT_FIELDS, *_UNITS),
     "mods.loaded": ("lsmod",),
     "mods.module": _words("cat /proc/driver/nvidia/version"),
     "mods.installed": _words("modinfo -F version nvidia"),
