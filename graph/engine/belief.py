@@ -6,11 +6,11 @@ What was not looked at weighs nothing. What a tenant can write weighs little whe
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import Lens, is_text, may_be_text
-from graph.engine.subjects import Hits, Observed, Subject, subjects
+from graph.engine.subjects import Hits, Observed, Subject, few_that_show, subjects
 from kb.keys import find
 from kb.taxonomy.labels import Clue, Leaf
 from tools.fact import Fact, Status, Value
@@ -222,7 +222,8 @@ def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> l
         found = subjects(leaf, hits, lens, seen)
         rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
-            rows.append(_weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher))
+            bare = _weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)
+            rows.append(replace(bare, shown=few_that_show(leaf, hits, seen)) if hits else bare)
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tools.checks import job_files
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import MATTERS
+from tools.checks.storage import SHARED
 from tools.checks.versions import PROBE
 from tools.ssh.batch import SCRIPT
 
@@ -56,8 +57,8 @@ _UNITS = tuple(
         *("systemd-timesyncd", "ntpd", "ntpsec", "opensm", "beegfs-client", "weka-agent", "gpfs"),
     )
 )
-_COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
 _UNIT_FIELDS = "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,UnitFileState,FreezerState,NRestarts,ConditionResult"
+_COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -89,8 +90,9 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "mods.dkms": _words("dkms status"),
     "mods.kernel": _words("uname -r"),
     "mods.manager": _words("nv-fabricmanager --version"),
-    "disk.space": _words("df -P -T -B1"),
-    "disk.inodes": _words("df -P -i"),
+    "disk.space": (*_words("df -P -T -B1"), *(f"-x{kind}" for kind in SHARED)),
+    "disk.inodes": (*_words("df -P -i"), *(f"-x{kind}" for kind in SHARED)),
+    "disk.shared": (*_words("timeout -k 1 4 df -B1 --output=source,fstype,ipcent,size,avail,pcent,target"), *(f"-t{kind}" for kind in SHARED)),
     "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),
     "mem.free": _words("free -b"),
     "mem.limits": (*_words("find /proc -maxdepth 2 -path /proc/[0-9]* ( -name comm -o -name limits -o -name status -o -name cgroup )"),

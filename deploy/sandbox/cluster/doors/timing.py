@@ -27,6 +27,7 @@ SECONDS: Mapping[str, float] = {
     "mods.manager": 0.1,
     "disk.space": 0.8,
     "disk.inodes": 0.6,
+    "disk.shared": 0.6,
     "disk.mounts": 0.6,
     "mem.free": 0.3,
     "mem.limits": 0.2,
