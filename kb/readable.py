@@ -27,6 +27,7 @@ def _rows(text: str) -> Mapping[str, tuple[str, ...]]:
 # key | words | words where the fact lacks what the first ones name
 WORDS = _rows("""
     host.reachable                  | the host does not answer
+    host.access                     | the host does not let us in: {word}
     smi.error                       | nvidia-smi fails: {word}
     gpu.count                       | nvidia-smi sees {value} GPUs
     gpu.lost                        | nvidia-smi says that {device} is lost

@@ -83,6 +83,18 @@ def _read_only(fact: Fact, expected: Value) -> bool:
     return fact.value is True and fact.attrs.get("fstype") in ON_DISK and not meant
 
 
+# fmt: off
+ODD: Mapping[str, Odd] = {
+    "host.reachable":                   lambda fact, expected: fact.value is False,
+    "host.access":                      _any,
+    "smi.error":                        _any,
+    "gpu.count":                        _unexpected,
+    "gpu.mig":                          _unexpected,
+    "gpu.compute_mode":                 _unexpected,
+    "gpu.clock.app":                    _below,
+    "gpu.power.limit":                  _below,
+    "gpu.throttle.hw_thermal":          _true,
+    "gpu.throttle.hw_power_brake":      _true,
     "gpu.fabric.state":                 _one_of("In Progress", "Not Started"),
     "gpu.lost":                         _true,
     "gpu.missing":                      _true,

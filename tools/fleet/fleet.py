@@ -25,7 +25,7 @@ from tools.fleet.together import Hands, jointly
 from tools.fleet.trouble import no_target
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
-from tools.transport import Ran, Transport, Unreachable
+from tools.transport import Barrier, Ran, Transport, Unreachable
 
 FINISHED_AHEAD = 16
 """Hosts whose answers may wait for whoever reads them."""
@@ -208,11 +208,11 @@ class Fleet:
     async def _run(self, request: Request, host: str, check: Check) -> Answer:
         row = self._inventory.hosts.get(host)
         if row is None:
-            return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
+            return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), Barrier.SITE)
         try:
             rans = await self._commands.run_all(row, check)
         except Unreachable as why:
-            return could_not(host, check, why.status, why.why, self._clock.now())
+            return could_not(host, check, why.status, why.why, self._clock.now(), why.barrier)
         except BadSlot as why:
             return could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
         return await self._read(request, row, check, rans)
