@@ -196,6 +196,13 @@ def may_be_odd(key: str) -> bool:
     """Whether facts of a key can be abnormal by themselves. A site's own checks say it of each fact."""
     return key in ODD or key.startswith("site.")
 
+OF_SETTINGS = frozenset({
+    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
+    "gpu.power.limit", "disk.readonly",
+})  # fmt: skip
+"""Keys of how somebody set machines up: where all are alike it is how they are meant to be."""
+
+
 
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
