@@ -305,7 +305,7 @@ KEYS = _rows("""
     store.mount                      | str   | mount   |      | shared file system, asked with a time limit: ok timeout stale error; attrs: fstype text
     store.object                     | str   | host    |      | the site's object store, asked for headers with a time limit: ok throttled error refused timeout no_name tls other; attrs: status
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
-    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
+    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count when
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
     site.log.*                       | str   | host    |      | what a rule of the site itself found in a log of a job or of the kernel; attrs: count first last rank wrong
     site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
