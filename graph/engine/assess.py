@@ -197,7 +197,7 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of.
     """
-    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None))
+    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     settled, coverage = settle(rows, odd), Coverage.of(ready, lens, hosts)

@@ -241,7 +241,11 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     def place(host: str, kind: Place) -> str:
         return leaves.get(host, "") if kind == "leaf" else ""
 
-    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
+    def kind(host: str) -> str:
+        row = ports.inventory.hosts.get(host)
+        return f"{row.group}/{row.sku}" if row else ""
+
+    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, strangers(profile, facts), kind)
 
 
 async def weigh(case: Case, ports: Ports) -> Assessment:
