@@ -46,6 +46,7 @@ KEYS = _rows("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
     host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
+    host.access                      | str   | host    |      | what keeps us out of a host that may be well: changed_key unlisted_key refused login_refused our_side
     driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
     driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
     driver.library_version           | str   | host    |      | user-space NVML/libcuda version

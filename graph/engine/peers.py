@@ -5,7 +5,7 @@ Difference is a hint and no proof: what most hosts have may be as wrong, and wha
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tools.checks.baseline import IS
@@ -43,11 +43,31 @@ class _Shared:
 
 def peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:
     """One fact for each thing in which a host differs from most hosts of its `kind`."""
-    groups: dict[tuple[str, str], dict[str, Fact]] = defaultdict(dict)
+    by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
+    partial: set[str] = set()
     for fact in facts:
         if fact.key == ROWS and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, list):
-            groups[kind(fact.host), fact.device][fact.host] = fact
-    return [found for rows in groups.values() if len(rows) >= FEWEST for found in _of_kind(list(rows.values()))]
+            by_host[fact.host][fact.device] = fact
+        elif fact.check == "base" and fact.status.blind:
+            partial.add(fact.host)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for host in by_host:
+        groups[kind(host)].append(host)
+    return [found for hosts in groups.values() if len(hosts) >= FEWEST for found in _of_group(hosts, by_host, partial)]
+
+
+def _of_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
+    """A host that shows no row of a kind has none, unless a part of it could not be read."""
+    for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
+        rows = [
+            by_host[host].get(device) or _empty(by_host[host], device) for host in hosts if device in by_host[host] or host not in partial
+        ]
+        if len(rows) >= FEWEST:
+            yield from _of_kind(rows)
+
+
+def _empty(rows: Mapping[str, Fact], device: str) -> Fact:
+    return replace(next(iter(rows.values())), device=device, value=[], line="")
 
 
 def _of_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
