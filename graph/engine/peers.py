@@ -7,11 +7,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tools.checks.baseline import IS
 from tools.fact import Fact, Status
 
-ROWS, PEER, ABSENT = "base.rows", "peer.differs", "absent"
+ROWS, PEER, PAST, ABSENT = "base.rows", "peer.differs", "past.differs", "absent"
 FEWEST = 3
 """Hosts it takes to speak of most of them."""
 MOST = 8
@@ -28,6 +29,14 @@ _PASSING = re.compile(
 )
 """Units that come and go by themselves."""
 _NUMBER = re.compile(r"(?<![\w.])\d{4,19}(?![\w.])|(?<![\w.])\d{1,9}(?= GiB)")
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a host looked like when it was last seen well: rows by kind."""
+
+    at: datetime
+    rows: Mapping[str, Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -56,6 +65,57 @@ def peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[
     return [found for hosts in groups.values() if len(hosts) >= FEWEST for found in _of_group(hosts, by_host, partial)]
 
 
+def baselines(facts: Iterable[Fact]) -> dict[str, Baseline]:
+    """What each host looks like now, of those that could be read whole."""
+    found: dict[str, dict[str, Fact]] = defaultdict(dict)
+    partial: set[str] = set()
+    for fact in facts:
+        if fact.key == ROWS and fact.status is Status.OK and fact.host and fact.device and fact.time and isinstance(fact.value, list):
+            found[fact.host][fact.device] = fact
+        elif fact.check == "base" and fact.status.blind:
+            partial.add(fact.host)
+    return {
+        host: Baseline(max(fact.time for fact in rows.values() if fact.time), {name: tuple(_values(fact)) for name, fact in rows.items()})
+        for host, rows in found.items()
+        if host not in partial
+    }
+
+
+def from_memory(facts: Sequence[Fact], remembered: Mapping[str, Baseline], kind: Callable[[str], str]) -> list[Fact]:
+    """What hosts have otherwise than they had when they were last seen well, and than peers that were seen in earlier incidents alone, where
+    too few were looked at in this one to speak of most of them."""
+    now = [fact for fact in facts if fact.key == ROWS and fact.status is Status.OK and fact.host]
+    here = {fact.host for fact in now}
+    few = {name for name, count in Counter(map(kind, here)).items() if count < FEWEST}
+    others = [
+        Fact("base", ROWS, list(values), name, host=host, time=row.at)
+        for host, row in remembered.items()
+        if host not in here and kind(host) in few
+        for name, values in row.rows.items()
+    ]
+    beside = peer_differences([*(fact for fact in now if kind(fact.host) in few), *others], kind) if others else []
+    return [*(fact for fact in beside if fact.host in here), *(found for fact in now for found in _since(fact, remembered.get(fact.host)))]
+
+
+def _since(fact: Fact, before: Baseline | None) -> Iterator[Fact]:
+    kind = str(fact.device)
+    if before is None or kind not in before.rows:
+        return
+    was, own = _named(before.rows[kind]), _named(_values(fact))
+    names = [
+        name for name in {**was, **own} if not _alike(own.get(name, ABSENT), was.get(name, ABSENT)) and not _PASSING.match(f"{kind} {name}")
+    ]
+    day = before.at.date().isoformat()
+    for name in names[:MOST]:
+        attrs = {"before": was.get(name, ABSENT), "since": day}
+        line = f"{kind} {name}: {own.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
+        yield replace(fact, key=PAST, value=own.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
+
+
+def _values(fact: Fact) -> Sequence[str]:
+    return fact.value if isinstance(fact.value, list) else ()
+
+
 def _of_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
     """A host that shows no row of a kind has none, unless a part of it could not be read."""
     for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
@@ -73,7 +133,7 @@ def _empty(rows: Mapping[str, Fact], device: str) -> Fact:
 def _of_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
     alike: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
-        alike[tuple(fact.value) if isinstance(fact.value, list) else ()].append(fact)
+        alike[tuple(_values(fact))].append(fact)
     if len(alike) == 1:
         return
     held = {rows: _named(rows) for rows in alike}
@@ -149,7 +209,7 @@ def rare_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:
         share = 1 - int(fact.attrs.get("hosts", 0)) / max(1, int(fact.attrs.get("of", 1)))
         return -fits, not is_telling(fact.device or ""), share, fact.host, fact.device or ""
 
-    return sorted((fact for fact in facts if fact.key == PEER), key=order)
+    return sorted((fact for fact in facts if fact.key in (PEER, PAST)), key=order)
 
 
 def _words(text: str) -> set[str]:

@@ -8,12 +8,12 @@ import pytest
 from graph.engine.abnormal import is_odd
 from graph.engine.assess import assess
 from graph.engine.belief import ALONE, DIFFERENCES
-from graph.engine.peers import MOST, PEER, peer_differences, rare_first
+from graph.engine.peers import MOST, PAST, PEER, Baseline, baselines, from_memory, peer_differences, rare_first
 from graph.engine.reference import Lens
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.fact import Fact
+from tools.fact import Fact, Status
 
 USUAL = ("kernel = 5.15", "time zone = Etc/UTC +0000", "memory = 2000 GiB")
 
@@ -125,3 +125,37 @@ def test_what_has_to_be_alike_is_abnormal_and_a_setting_is_not() -> None:
     assert odd("answer name of server nas1")
     assert not odd("package munge")
     assert not odd("system kernel")
+
+
+def one(host: str) -> str:
+    return "all"
+
+
+def test_a_host_is_compared_with_what_it_was_when_it_was_last_seen_well() -> None:
+    before = {"n1": Baseline(T0, {"system": ("kernel = 5.15", "time zone = Etc/UTC +0000"), "mount": ("/data = nfs4",)})}
+    now = [*rows("system", ["kernel = 6.8", "time zone = Etc/UTC +0000"]), *rows("mount", ["/ = ext4"])]
+    found = {fact.device: (fact.key, fact.value, fact.attrs["before"]) for fact in from_memory(now, before, one)}
+    assert found == {
+        "system kernel": (PAST, "6.8", "5.15"),
+        "mount /": (PAST, "ext4", "absent"),
+        "mount /data": (PAST, "absent", "nfs4"),
+    }
+
+
+def test_a_host_that_was_looked_at_alone_is_compared_with_peers_of_earlier_incidents() -> None:
+    seen = {f"n{n}": Baseline(T0, {"service": ("slurmd = active",)}) for n in range(2, 6)}
+    found = from_memory(rows("service", ["slurmd = inactive"]), seen, one)
+    assert [(fact.host, fact.key, fact.value, fact.attrs["most"]) for fact in found] == [("n1", PEER, "inactive", "active")]
+
+
+def test_peers_of_now_are_preferred_to_those_of_then_and_other_kinds_are_no_peers() -> None:
+    seen = {f"m{n}": Baseline(T0, {"service": ("slurmd = active",)}) for n in range(8)}
+    assert from_memory(rows("service", *(["slurmd = inactive"],) * 3), seen, one) == []
+    assert from_memory(rows("service", ["slurmd = inactive"]), seen, lambda host: host[0]) == []
+
+
+def test_only_hosts_that_were_read_whole_are_remembered() -> None:
+    part = Fact("base", "", status=Status.UNREADABLE, line="it broke off", host="n2")
+    found = baselines([*rows("system", USUAL, USUAL), part])
+    assert list(found) == ["n1"]
+    assert found["n1"] == Baseline(T0, {"system": USUAL})

@@ -87,6 +87,4 @@ class Around:
     inlet: int = 24
     psu_lost: bool = False
     bmc: list[BmcEvent] = field(default_factory=list)
-    looks: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Rows (kind, name) of what the node looks like that are otherwise than its state makes them; an empty one is not there."""
     leftovers: tuple[Leftover, ...] = CRASHES

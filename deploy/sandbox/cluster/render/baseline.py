@@ -1,4 +1,4 @@
-"""What a node looks like: the rows of the probe that hosts are compared by. What a fault changes of them by itself stands in `Around.looks`."""
+"""What a node looks like: the rows of the probe that hosts are compared by."""
 
 import hashlib
 from collections.abc import Iterator
@@ -49,13 +49,8 @@ _COUNTED = (
 
 def host(view: View) -> ShellAnswer:
     """`python3 -c PROBE`."""
-    looks = dict(view.node.around.looks)
-    lines = []
-    for kind, name, value in (*_system(view), *_software(view), *_surroundings(view), *_numbers(view)):
-        kept = looks.pop((kind, name), value)
-        lines += [f"{kind}\t{name}\t{kept}\n"] if kept else []
-    lines += [f"{kind}\t{name}\t{value}\n" for (kind, name), value in looks.items() if value]
-    return said("== baseline 1\n" + "".join(lines) + "== end\n")
+    rows = (*_system(view), *_software(view), *_surroundings(view), *_numbers(view))
+    return said("".join(("== baseline 1\n", *(f"{kind}\t{name}\t{value}\n" for kind, name, value in rows), "== end\n")))
 
 
 def _system(view: View) -> Iterator[Row]:
