@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
+from graph.engine.peers import is_telling
 from tools.bandwidth import LEAST
 from tools.checks.scheduler import OURS, OUT_OF_SERVICE
 from tools.checks.services import FABRIC_MANAGER
@@ -28,6 +29,18 @@ LOOKS_STUCK = 3
 
 STANDING = frozenset({"psu", "fan", "memory"})
 """Hardware events of a BMC that stand until they are taken back or the part is replaced, however old they are."""
+
+HOGS = 0.25
+"""Part of all cores from which processes that belong to no job take them from one."""
+
+COUNTED: Mapping[str, int] = {
+    **dict.fromkeys(("zombie",), 100),
+    **dict.fromkeys(("blocked", "stopped"), 8),
+    **dict.fromkeys(("open files percent", "conntrack percent", "pids percent"), 90),
+    **dict.fromkeys(("shared memory percent", "huge pages percent", "kernel memory percent"), 50),
+    **dict.fromkeys(("io pressure", "memory pressure"), 60),
+}
+"""From how many on what is counted is abnormal by itself."""
 
 
 def _any(fact: Fact, expected: Value) -> bool:
@@ -189,6 +202,11 @@ ODD: Mapping[str, Odd] = {
     "fabric.sm":                        _one_of("none"),
     "store.mount":                      _one_of("timeout", "stale", "error"),
     "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu", "voltage", "watchdog", "os_stop", "leak", "drive", "cable"),
+    "base.broken":                      _any,
+    "base.answer":                      lambda fact, expected: fact.value != "ok" and fact.device != "name of this host",
+    "base.count":                       lambda fact, expected: isinstance(fact.value, int) and fact.value >= COUNTED.get(fact.device or "", 1 << 62),
+    "proc.hog":                         lambda fact, expected: float(fact.attrs.get("share", 0)) >= HOGS,
+    "peer.differs":                     lambda fact, expected: is_telling(fact.device or ""),
     "cuda.ok":                          lambda fact, expected: fact.value is False,
     "sdc.mismatches":                   _some,
     "gemm.errors":                      _some,

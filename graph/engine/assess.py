@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
-from graph.engine.belief import ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
+from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
@@ -50,6 +50,8 @@ class Assessment:
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
     uncounted: tuple[tuple[str, str, str], ...] = ()
     """(host, check, why) of what logs say of devices that a host does not have."""
+    differing: tuple[Fact, ...] = ()
+    """What hosts have otherwise than their peers, or than they had."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -206,7 +208,7 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of; `asked` the hosts that they named.
     """
-    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None))
+    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
     matcher = Matcher.of(ready, lens)
     rows = tuple(beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if may_be_odd(fact.key) and is_odd(fact, matcher.expected(fact))]
@@ -219,6 +221,7 @@ def assess(
         asked=tuple(asked),
         questioned=_questioned(matcher),
         uncounted=tuple(notes(ready)),
+        differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
     )
 
 
