@@ -1,0 +1,146 @@
+"""File systems: silent, full, read-only, missing, with the wrong options or the wrong rights."""
+
+from functools import partial
+from typing import Literal
+
+from tests.real.breakages.breakage import Breakage, Step, on_one_host
+
+SILENT = """mkdir -p {mount}; test -e /dev/fuse || mknod /dev/fuse c 10 229
+cat > /root/fs.py <<'END'
+import ctypes, os, time
+fd = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={{fd}},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+if ctypes.CDLL(None, use_errno=True).mount(b"{source}", b"{mount}", b"{kind}", 0, options):
+    raise OSError(ctypes.get_errno(), "mount")
+time.sleep(1800)
+END
+systemd-run --quiet --unit=files python3 /root/fs.py"""
+MENDED = "systemctl stop files; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
+MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
+FILE_SERVER = (
+    "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding",
+    "SYSTEM_SOFTWARE.STORAGE.Parallel_FS_Degraded",
+    "SYSTEM_SOFTWARE.STORAGE.*Mount*",
+)
+FULL = ("SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "SYSTEM_SOFTWARE.STORAGE.*Full*", "SYSTEM_SOFTWARE.STORAGE.*Inodes*")
+MOUNTS = ("disk.*", "base.*", "peer.*", "mount.*", "store.*", "fs.*")
+READ_ONLY = ("SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "SYSTEM_SOFTWARE.STORAGE.*Read_Only*")
+
+
+def _silent(id_: str, host: str, mount: str, kind: str, report: str, *, tier: Literal[2, 3] = 3, number: int = 3) -> Breakage:
+    what = {"mount": mount, "kind": kind, "source": "files.example.com:/export"}
+    return Breakage(
+        id=id_,
+        area="storage",
+        kind=number,
+        tier=tier,
+        report=report,
+        at_fault=host,
+        do=(Step(host, SILENT.format(**what)),),
+        undo=(Step(host, MENDED.format(**what)),),
+        sign=Step(host, MOUNTED.format(**what)),
+        causes=FILE_SERVER,
+        facts=("store.mount", "proc.blocked"),
+    )
+
+
+_of = partial(on_one_host, "storage", facts=MOUNTS)
+
+STORAGE = (
+    _silent("sshfs-silent", "gpu-002", "/mnt/data", "fuse.sshfs", "training on gpu-002 is stuck, ls /mnt/data never comes back", tier=2),
+    _silent("juicefs-silent", "gpu-001", "/jfs", "fuse.juicefs", "first epoch never begins on gpu-001", number=0),
+    _of(
+        "shared-memory-full",
+        "gpu-001",
+        "dataloader on gpu-001 dies with a bus error",
+        (
+            "mount -o remount,size=64m /dev/shm; head -c 80m /dev/zero > /dev/shm/torch_11_old 2>/dev/null || true",
+            "rm /dev/shm/torch_11_old; mount -o remount,size=10% /dev/shm",
+            "test $(df --output=avail /dev/shm | tail -1) = 0",
+        ),
+        ("SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", *FULL),
+        tier=2,
+        kind=7,
+    ),
+    _of(
+        "root-read-only",
+        "gpu-003",
+        "jobs on gpu-003 fail at once, cannot write something",
+        ("mount -o remount,bind,ro /", "mount -o remount,bind,rw /", "! touch /var/tmp/x 2>/dev/null"),
+        READ_ONLY,
+        tier=2,
+        kind=8,
+    ),
+    _of(
+        "shared-folder-read-only",
+        "gpu-002",
+        "checkpoint save fails, only on gpu-002",
+        ("mount -o remount,bind,ro /shared", "mount -o remount,bind,rw /shared", "! touch /shared/x 2>/dev/null"),
+        READ_ONLY,
+        kind=8,
+    ),
+    _of(
+        "shared-folder-missing",
+        "gpu-001",
+        "FileNotFoundError on gpu-001, the very same job runs on gpu-002",
+        (
+            "mkdir -p /run/keep; mount --bind /shared /run/keep && umount /shared",
+            "mount --bind /run/keep /shared && umount /run/keep; rmdir /run/keep",
+            "! mountpoint -q /shared",
+        ),
+        FILE_SERVER,
+    ),
+    _of(
+        "no-inodes-left",
+        "gpu-002",
+        "gpu-002: no space left on device, but df shows plenty",
+        (
+            (
+                "mkdir -p /scratch; mount -t tmpfs -o nr_inodes=64,size=64m scratch /scratch; "
+                "for n in $(seq 80); do : > /scratch/$n; done 2>/dev/null || true"
+            ),
+            "umount /scratch; rmdir /scratch",
+            "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null",
+        ),
+        FULL,
+    ),
+    _of(
+        "root-full",
+        "gpu-002",
+        "gpu-002 acts up since the night, logins odd",
+        (
+            "head -c 2G /dev/zero > /var/log/trace.log 2>/dev/null || true",
+            "rm /var/log/trace.log",
+            "test $(df --output=avail / | tail -1) = 0",
+        ),
+        FULL,
+    ),
+    _of(
+        "full-of-a-deleted-file",
+        "gpu-003",
+        "df says / is full on gpu-003 and du finds nothing",
+        (
+            (
+                "printf 'exec 3> /var/tmp/old.log\\nrm /var/tmp/old.log\\nhead -c 2G /dev/zero >&3\\nsleep 1800\\n' > /root/w.sh; "
+                "systemd-run --quiet --unit=writer sh /root/w.sh; sleep 1"
+            ),
+            "systemctl stop writer; rm /root/w.sh",
+            "test $(df --output=avail / | tail -1) = 0",
+        ),
+        FULL,
+    ),
+    _of(
+        "tmp-noexec",
+        "gpu-001",
+        "building a torch extension fails on gpu-001: failed to map segment from shared object",
+        ("mount -o remount,noexec /tmp", "mount -o remount,exec /tmp", "grep ' /tmp ' /proc/mounts | grep -q noexec"),
+        ("*Mount_Options*", "*Noexec*"),
+    ),
+    _of(
+        "tmp-not-writable",
+        "gpu-002",
+        "users get permission denied all over on gpu-002, root is fine",
+        ("chmod 755 /tmp", "chmod 1777 /tmp", "test $(stat -c %a /tmp) = 755"),
+        ("*Tmp*", "USER.DATA.File_Or_Permission", "*Permission*"),
+    ),
+)
