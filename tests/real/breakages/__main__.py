@@ -40,11 +40,8 @@ def sums(name: str, judged: list[Judgement]) -> str:
     """The last lines of the table."""
     counts = Counter(one.verdict for one in judged)
     verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("right", "partly", "wrong"))
-    healthy, foreign, good = (
-        (sum(flags) for flags in zip(*((one.healthy, bool(one.foreign), one.is_good) for one in judged), strict=True))
-        if judged
-        else (0, 0, 0)
-    )
+    healthy, foreign = sum(one.healthy for one in judged), sum(bool(one.foreign) for one in judged)
+    good = sum(one.is_good for one in judged)
     return f"{name}: {len(judged)} played, {verdicts}; {healthy} called healthy, {foreign} with another host accused; {good} good"
 
 
