@@ -46,7 +46,7 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
     leads, beside = _led(report, now, facts), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
-    healthy = report.outcome == "no_fault" or _calls_healthy(report, guilty)
+    healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
     if row.is_control:
         verdict: Literal["right", "partly", "wrong"] = "wrong" if report.root_causes else "partly" if leads else "right"
         return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
@@ -59,7 +59,9 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
 
 
 def _calls_healthy(report: Report, guilty: set[str]) -> bool:
-    return report.about is not None and report.about.found == "nothing" and bool(guilty & set(report.about.hosts))
+    """Whether it says that nothing is abnormal on a host at fault, also where it adds that some checks could not look."""
+    about = report.about
+    return about is not None and bool(about.checks) and about.found in ("nothing", "blind") and bool(guilty & set(about.hosts))
 
 
 def _headline(report: Report) -> str:
@@ -77,7 +79,8 @@ def _led(report: Report, now: Assessment, facts: Sequence[Fact]) -> list[Hypothe
         return [here[0]]
     line = report.headline
     said: list[Hypothesis | Fact] = [now.hypothesis(row.label) for row in now.suspects if row.leaf.title in line]
-    return [*said, *(fact for fact in facts if fact.key and fact.host and fact.host in line and _tells(line, fact))]
+    named = set(report.about.hosts) if report.about else {fact.host for fact in facts if fact.host and fact.host in line}
+    return [*said, *(fact for fact in facts if fact.key and fact.host in named and _tells(line, fact))]
 
 
 def _tells(line: str, fact: Fact) -> bool:
@@ -94,7 +97,8 @@ def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
     if isinstance(said, Fact):
         return said.host in guilty and any(fnmatchcase(said.key, key) for key in row.facts)
-    return (not said.hosts or bool(set(said.hosts) & guilty)) and any(fnmatchcase(said.label, cause) for cause in row.causes)
+    where = set(said.hosts) or {cited.host for cited in said.evidence}
+    return bool(where & guilty) and any(fnmatchcase(said.label, cause) for cause in row.causes)
 
 
 def _says_unobserved(row: Breakage, report: Report, guilty: set[str]) -> bool:
