@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from tests.real.breakages.breakage import Breakage, Step, on_one_host
+from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, on_one_host
 
 SILENT = """mkdir -p {mount}; test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/fs.py <<'END'
@@ -17,6 +17,11 @@ END
 systemd-run --quiet --unit=files python3 /root/fs.py"""
 MENDED = "systemctl stop files; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
 MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
+SCRATCH = """test -e /dev/loop-control || mknod /dev/loop-control c 10 237
+for n in $(seq 0 31); do test -e /dev/loop$n || mknod -m 600 /dev/loop$n b 7 $n; done
+mkdir -p /scratch; truncate -s 16m /run/disk; mkfs.ext4 -q -N 64 /run/disk; mount -o loop /run/disk /scratch"""
+"""A disk of its own: on it the kernel's file system is the real one, which a container's root is not."""
+NO_SCRATCH = "umount /scratch; rmdir /scratch; rm -f /run/disk /dev/loop-control /dev/loop[0-9]*"
 FILE_SERVER = (
     "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding",
     "SYSTEM_SOFTWARE.STORAGE.Parallel_FS_Degraded",
@@ -62,14 +67,18 @@ STORAGE = (
         tier=2,
         kind=7,
     ),
-    _of(
-        "root-read-only",
-        "gpu-003",
-        "jobs on gpu-003 fail at once, cannot write something",
-        ("mount -o remount,bind,ro /", "mount -o remount,bind,rw /", "! touch /var/tmp/x 2>/dev/null"),
-        READ_ONLY,
-        tier=2,
+    Breakage(
+        id="disk-read-only",
+        area="storage",
         kind=8,
+        tier=2,
+        report="jobs on gpu-003 fail at once, cannot write something",
+        at_fault="gpu-003",
+        do=(Step(GPU_HOSTS, SCRATCH), Step("gpu-003", "mount -o remount,ro /scratch")),
+        undo=(Step(GPU_HOSTS, NO_SCRATCH),),
+        sign=Step("gpu-003", "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null"),
+        causes=READ_ONLY,
+        facts=MOUNTS,
     ),
     _of(
         "shared-folder-read-only",
@@ -95,11 +104,8 @@ STORAGE = (
         "gpu-002",
         "gpu-002: no space left on device, but df shows plenty",
         (
-            (
-                "mkdir -p /scratch; mount -t tmpfs -o nr_inodes=64,size=64m scratch /scratch; "
-                "for n in $(seq 80); do : > /scratch/$n; done 2>/dev/null || true"
-            ),
-            "umount /scratch; rmdir /scratch",
+            f"{SCRATCH}; for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done",
+            NO_SCRATCH,
             "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null",
         ),
         FULL,
