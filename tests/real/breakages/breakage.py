@@ -26,7 +26,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakage:
-    """One breakage. A right answer leads with one of `causes` or an abnormal fact of one of `facts`, on `at_fault` alone.
+    """One breakage. A right answer leads with one of `right`, on `at_fault` alone.
 
     Attributes:
         report: What a tired person writes.
@@ -34,8 +34,7 @@ class Breakage:
         do: What breaks it, in order.
         undo: What mends it, in order.
         sign: Succeeds while it is broken, and neither before nor afterwards.
-        causes: Labels that are right.
-        facts: Keys of facts that are right; `*` at the end stands for any rest.
+        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`.
         unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
         hosts: What `--hosts` names, if anything.
         tier: 2 for one breakage of each kind, 3 for the others.
@@ -51,8 +50,7 @@ class Breakage:
     do: tuple[Step, ...] = ()
     undo: tuple[Step, ...] = ()
     sign: Step | None = None
-    causes: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     hosts: str = ""
     tier: Literal[2, 3] = 3
@@ -66,15 +64,24 @@ class Breakage:
         return self.area == "controls"
 
 
+def base(*parts: str) -> tuple[str, ...]:
+    """Return the facts of the check of what a host normally looks like that name one of these parts."""
+    return tuple(f"{key}:*{part}*" for key in ("base.broken", "base.answer", "base.count", "peer.differs") for part in parts)
+
+
+def service(name: str) -> tuple[str, ...]:
+    """Return the facts that tell of the state of a service."""
+    return (f"service.state:{name}*", f"service.event:{name}*", *base(name))
+
+
 def on_one_host(
     area: Area,
     id_: str,
     host: str,
     report: str,
     commands: tuple[str, str, str],
-    causes: tuple[str, ...],
+    right: tuple[str, ...],
     *,
-    facts: tuple[str, ...],
     tier: Literal[2, 3] = 3,
     kind: int = 0,
 ) -> Breakage:
@@ -88,8 +95,7 @@ def on_one_host(
         do=(do,),
         undo=(undo,),
         sign=sign,
-        causes=causes,
-        facts=facts,
+        right=right,
         tier=tier,
         kind=kind,
     )

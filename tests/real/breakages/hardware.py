@@ -50,8 +50,7 @@ HARDWARE = (
         report="gpu-001 rebooted by itself last night",
         at_fault="gpu-001",
         around=_bmc("gpu-001", WELL, UNCORRECTABLE_ECC),
-        causes=("OTHER.HARDWARE.DIMM_Errors", "OTHER.HARDWARE.Machine_Check"),
-        facts=("ipmi.*",),
+        right=("HARDWARE.DIMM_Errors", "HARDWARE.Machine_Check", "ipmi.event"),
     ),
     Breakage(
         id="power-supply-failed",
@@ -59,8 +58,7 @@ HARDWARE = (
         report="an amber light on gpu-002, can you look?",
         at_fault="gpu-002",
         around=_bmc("gpu-002", WELL, PSU_FAILED),
-        causes=("OTHER.HARDWARE.PSU_Failure",),
-        facts=("ipmi.*",),
+        right=("HARDWARE.PSU_Failure", "ipmi.event"),
     ),
     Breakage(
         id="fan-stopped",
@@ -68,8 +66,7 @@ HARDWARE = (
         report="gpu-003 sounds different today",
         at_fault="gpu-003",
         around=_bmc("gpu-003", STOPPED_FAN),
-        causes=("OTHER.HARDWARE.Fan_Failure",),
-        facts=("ipmi.*",),
+        right=("HARDWARE.Fan_Failure", "ipmi.sensor"),
     ),
     Breakage(
         id="inlet-hot",
@@ -77,8 +74,7 @@ HARDWARE = (
         report="gpu-001 slower than usual this afternoon",
         at_fault="gpu-001",
         around=_bmc("gpu-001", HOT),
-        causes=("OTHER.INFRA.Rack_Cooling", "*Inlet*", "GPU.THERMAL.*"),
-        facts=("ipmi.*",),
+        right=("INFRA.Rack_Cooling", "THERMAL.HW_Thermal_Slowdown", "ipmi.inlet"),
     ),
     Breakage(
         id="adapter-at-quarter-width",
@@ -88,8 +84,7 @@ HARDWARE = (
         report="allreduce on gpu-[001-003] is slow since this morning",
         at_fault="gpu-002",
         around=fabric(FabricPlan(widths=(("gpu-002", "1xEDR"),))),
-        causes=("INTERCONNECT.IB.Rate_Degraded",),
-        facts=("ib.rate", "ib.width"),
+        right=("IB.Rate_Degraded", "ib.rate", "ib.width"),
     ),
     Breakage(
         id="adapter-port-dead",
@@ -98,8 +93,7 @@ HARDWARE = (
         report="nccl times out on gpu-[001-003]",
         at_fault="gpu-003",
         around=fabric(FabricPlan(dead=("gpu-003",))),
-        causes=("INTERCONNECT.IB.Port_Down",),
-        facts=("ib.state",),
+        right=("IB.Port_Down", "ib.state"),
     ),
     Breakage(
         id="no-subnet-manager",
@@ -107,8 +101,7 @@ HARDWARE = (
         report="nobody gets past init on gpu-[001-003] since the switch work",
         at_fault=GPU_HOSTS,
         around=fabric(FabricPlan(managers=0)),
-        causes=("INTERCONNECT.IB.Subnet_Manager_Down",),
-        facts=("fabric.sm", "ib.state"),
+        right=("IB.Subnet_Manager_Down", "fabric.sm"),
     ),
     Breakage(
         id="uplink-at-quarter-width",
@@ -116,8 +109,7 @@ HARDWARE = (
         report="all three gpu nodes slow at allreduce, gpu-[001-003]",
         at_fault=GPU_HOSTS,
         around=fabric(FabricPlan(widths=(("uplink-1", "1xEDR"),))),
-        causes=("INTERCONNECT.SWITCH.Leaf_Degraded",),
-        facts=("fabric.degraded",),
+        right=("SWITCH.Leaf_Degraded", "fabric.degraded"),
     ),
 )
 CONTROLS = (

@@ -52,7 +52,7 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
         return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
     right = any(_is_right(said, row, guilty) for said in leads)
     near = right or any(_is_right(said, row, guilty) for said in beside) or _says_unobserved(row, report, guilty)
-    if not right and not report.root_causes and row.unobserved and not healthy:
+    if not right and not leads and not healthy:
         right = _says_unobserved(row, report, guilty)
     verdict = "right" if right else "partly" if near and not healthy else "wrong"
     return Judgement(row.id, verdict, healthy, tuple(sorted(accused - guilty)), seconds, _headline(report), _names(leads))
@@ -96,9 +96,10 @@ def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
 
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
     if isinstance(said, Fact):
-        return said.host in guilty and any(fnmatchcase(said.key, key) for key in row.facts)
+        name = f"{said.key}:{said.device or ''}"
+        return said.host in guilty and any(fnmatchcase(name, right if ":" in right else f"{right}:*") for right in row.right)
     where = set(said.hosts) or {cited.host for cited in said.evidence}
-    return bool(where & guilty) and any(fnmatchcase(said.label, cause) for cause in row.causes)
+    return bool(where & guilty) and said.label.partition(".")[2] in row.right
 
 
 def _says_unobserved(row: Breakage, report: Report, guilty: set[str]) -> bool:

@@ -1,20 +1,15 @@
 """Names and the network: resolvers, /etc/hosts, routes, neighbours, interfaces, and what is between us and a node."""
 
-from functools import partial
-
-from tests.real.breakages.breakage import Breakage, Step, on_one_host
+from tests.real.breakages.breakage import Breakage, Step, base, on_one_host, service
 
 ADDRESS_OF = "$(getent hosts {} | cut -d' ' -f1)"
-DNS = ("INTERCONNECT.ETH.DNS_Failure", "*Resolver*", "*Name_Resolution*")
-NAMES = ("base.*", "peer.*", "names.*", "net.*", "dns.*", "probe.*")
-ROUTE = ("*Route*", "*Blackhole*", "*Unreachable*Peer*", "INTERCONNECT.ETH.Rendezvous_Port_Blocked")
+DNS = ("ETH.DNS_Failure", "ETH.Resolver_Differs")
+ROUTE = ("ETH.Route_Blackholed", "ETH.Route_Missing", *base("route"))
 KEEP, RESTORE = "cp -p {0} /root/keep.file", "cat /root/keep.file > {0}; rm /root/keep.file"
 
 
-_of = partial(on_one_host, facts=NAMES)
-
 NETWORK = (
-    _of(
+    on_one_host(
         "names",
         "resolver-dead",
         "gpu-002",
@@ -24,11 +19,11 @@ NETWORK = (
             ": > /etc/resolv.conf",
             "grep -q 192.0.2.53 /etc/resolv.conf",
         ),
-        DNS,
+        (*DNS, *base("nameserver", "resolv")),
         tier=2,
         kind=9,
     ),
-    _of(
+    on_one_host(
         "names",
         "names-from-dns-only",
         "gpu-001",
@@ -38,9 +33,9 @@ NETWORK = (
             RESTORE.format("/etc/nsswitch.conf"),
             "grep -qx 'hosts: dns' /etc/nsswitch.conf",
         ),
-        DNS,
+        (*DNS, "CONFIG.File_Differs", *base("nsswitch", "name ")),
     ),
-    _of(
+    on_one_host(
         "names",
         "wrong-address-in-hosts",
         "gpu-001",
@@ -50,10 +45,10 @@ NETWORK = (
             RESTORE.format("/etc/hosts"),
             "grep -q '212 gpu-002' /etc/hosts",
         ),
-        (*DNS, "*Hosts_File*", "*Etc_Hosts*"),
+        ("ETH.Hosts_File_Wrong", *DNS, *base("hosts ")),
         kind=9,
     ),
-    _of(
+    on_one_host(
         "names",
         "own-name-is-loopback",
         "gpu-003",
@@ -63,17 +58,17 @@ NETWORK = (
             RESTORE.format("/etc/hosts"),
             "grep -q '^127.0.1.1 gpu-003' /etc/hosts",
         ),
-        ("INTERCONNECT.ETH.Hostname_Resolves_To_Loopback", "*Hosts_File*", "*Etc_Hosts*"),
+        ("ETH.Hostname_Resolves_To_Loopback", "ETH.Hosts_File_Wrong", *base("hosts ", "name ")),
     ),
-    _of(
+    on_one_host(
         "names",
         "host-name-changed",
         "gpu-002",
         "monitoring lost gpu-002 after the maintenance, the box is there",
         ("hostname gpu-02", "hostname gpu-002", "test $(hostname) = gpu-02"),
-        ("*Host_Name*", "*Hostname*"),
+        ("CONFIG.File_Differs", *base("host name", "hostname", "name of")),
     ),
-    _of(
+    on_one_host(
         "network",
         "blackhole-route",
         "gpu-001",
@@ -96,10 +91,9 @@ NETWORK = (
         do=(Step("gpu-[001,003]", f"ip route add default via {ADDRESS_OF.format('outside')}"),),
         undo=(Step("gpu-[001,003]", "ip route del default"),),
         sign=Step("gpu-001", "ip route | grep -q default"),
-        causes=ROUTE,
-        facts=NAMES,
+        right=ROUTE,
     ),
-    _of(
+    on_one_host(
         "network",
         "mtu-too-small",
         "gpu-003",
@@ -109,17 +103,17 @@ NETWORK = (
             "ip link set eth0 mtu 1500",
             "grep -qx 1280 /sys/class/net/eth0/mtu || ip link show eth0 | grep -q 'mtu 1280'",
         ),
-        ("INTERCONNECT.ETH.MTU_Mismatch",),
+        ("ETH.MTU_Mismatch", "ETH.Link_Differs", "net.mtu*", *base("link eth0")),
     ),
-    _of(
+    on_one_host(
         "network",
         "loopback-down",
         "gpu-002",
         "tensorboard and jupyter dead on gpu-002, localhost refuses",
         ("ip link set lo down", "ip link set lo up", "! ip link show lo | grep -q LOOPBACK,UP"),
-        ("*Loopback_Down*", "*Interface*Down*"),
+        ("ETH.Link_Differs", "net.state:lo", *base("link lo", "lo")),
     ),
-    _of(
+    on_one_host(
         "network",
         "wrong-neighbour",
         "gpu-001",
@@ -129,7 +123,7 @@ NETWORK = (
             f"ip neigh del {ADDRESS_OF.format('gpu-003')} dev eth0",
             "ip neigh | grep -q 02:00:00:00:00:99",
         ),
-        (*ROUTE, "*Neighbour*", "*Arp*"),
+        ("ETH.Static_Neighbour", *base("neighbour", "neigh")),
     ),
     Breakage(
         id="few-local-ports",
@@ -139,8 +133,7 @@ NETWORK = (
         do=(Step("gpu-003", "echo '32768 32800' > /proc/sys/net/ipv4/ip_local_port_range", outside=True),),
         undo=(Step("gpu-003", "echo '32768 60999' > /proc/sys/net/ipv4/ip_local_port_range", outside=True),),
         sign=Step("gpu-003", "grep -q 32800 /proc/sys/net/ipv4/ip_local_port_range", outside=True),
-        causes=("*Port_Range*", "*Sysctl*"),
-        facts=NAMES,
+        right=("KERNEL.Setting_Differs", *base("ip_local_port_range")),
     ),
     Breakage(
         id="host-key-changed",
@@ -158,8 +151,7 @@ NETWORK = (
         ),
         undo=(Step("gpu-003", "mv /root/ssh_host_ed25519_key /root/ssh_host_ed25519_key.pub /etc/ssh/ && systemctl restart ssh"),),
         sign=Step("gpu-003", "test -e /root/ssh_host_ed25519_key"),
-        causes=("*Host_Key*",),
-        facts=("host.key*", "ssh.*"),
+        right=("INFRA.Host_Key_Changed", "host.access"),
     ),
     Breakage(
         id="sshd-stopped",
@@ -169,8 +161,7 @@ NETWORK = (
         do=(Step("gpu-001", "systemctl stop ssh"),),
         undo=(Step("gpu-001", "systemctl start ssh"),),
         sign=Step("gpu-001", "! systemctl is-active -q ssh"),
-        causes=("OTHER.INFRA.Node_Unreachable", "*Sshd*", "*Login*", "*.Service_*"),
-        facts=("host.reachable", "ssh.*"),
+        right=("INFRA.Node_Unreachable", "host.reachable", "host.access", *service("ssh")),
     ),
     Breakage(
         id="link-down",
@@ -180,8 +171,7 @@ NETWORK = (
         do=(Step("gpu-002", "ip link set eth0 down"),),
         undo=(Step("gpu-002", "ip link set eth0 up; systemctl restart slurmd"),),
         sign=Step("gpu-002", "! ip link show eth0 | grep -q ',UP'"),
-        causes=("OTHER.INFRA.Node_Unreachable",),
-        facts=("host.reachable",),
+        right=("INFRA.Node_Unreachable", "host.reachable"),
     ),
     Breakage(
         id="login-refused",
@@ -191,8 +181,7 @@ NETWORK = (
         do=(Step("gpu-001", "chmod 777 ~rackmedic/.ssh"),),
         undo=(Step("gpu-001", "chmod 700 ~rackmedic/.ssh"),),
         sign=Step("gpu-001", "test $(stat -c %a ~rackmedic/.ssh) = 777"),
-        causes=("*Login_Refused*",),
-        facts=("ssh.*",),
+        right=("host.access",),
         unobserved=("*",),
     ),
     Breakage(
@@ -203,8 +192,7 @@ NETWORK = (
         do=(Step("gpu-002", "chmod 666 /etc/sudoers"),),
         undo=(Step("gpu-002", "chmod 440 /etc/sudoers"),),
         sign=Step("gpu-002", "test $(stat -c %a /etc/sudoers) = 666"),
-        causes=("*Sudo*",),
-        facts=("base.*", "peer.*"),
+        right=("host.access", *base("sudo")),
         unobserved=("*",),
     ),
 )

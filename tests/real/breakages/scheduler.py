@@ -2,11 +2,10 @@
 
 from typing import Literal
 
-from tests.real.breakages.breakage import Breakage, Step
-from tests.real.breakages.services import SLURM_CAUSES
+from tests.real.breakages.breakage import Breakage, Step, base
+from tests.real.breakages.services import MUNGE, SLURM_CONF
 
-SCHED = ("sched.*",)
-OUT_OF_SERVICE = ("OTHER.SCHED.Planned_Maintenance", "*Drain*", "OTHER.SCHED.Node_*")
+OUT_OF_SERVICE = ("SCHED.Drained_By_Hand", "SCHED.Planned_Maintenance", "sched.*")
 RESUME = "scontrol update NodeName={} State=RESUME"
 
 CHANGED_SLURM_CONF = (
@@ -32,8 +31,7 @@ def _drained(id_: str, host: str, state: str, reason: str, report: str, *, tier:
         do=(Step("ctl", f"scontrol update NodeName={host} State={state} Reason='{reason}'"),),
         undo=(Step("ctl", RESUME.format(host)),),
         sign=Step("ctl", f"sinfo -hN -n {host} -o %T | grep -qiE '{state}'"),
-        causes=OUT_OF_SERVICE,
-        facts=SCHED,
+        right=OUT_OF_SERVICE,
     )
 
 
@@ -52,8 +50,7 @@ SCHEDULER = (
         do=(Step("ctl", "scontrol update PartitionName=train State=DOWN"),),
         undo=(Step("ctl", "scontrol update PartitionName=train State=UP"),),
         sign=Step("ctl", "sinfo -h -o %a | grep -q down"),
-        causes=("*Partition*", *OUT_OF_SERVICE),
-        facts=SCHED,
+        right=OUT_OF_SERVICE,
     ),
     Breakage(
         id="maintenance-reservation",
@@ -68,8 +65,7 @@ SCHEDULER = (
         ),
         undo=(Step("ctl", "scontrol delete ReservationName=upkeep"),),
         sign=Step("ctl", "scontrol show node gpu-002 | grep -q MAINT"),
-        causes=OUT_OF_SERVICE,
-        facts=SCHED,
+        right=OUT_OF_SERVICE,
     ),
     Breakage(
         id="fewer-gpus-registered",
@@ -79,8 +75,7 @@ SCHEDULER = (
         do=(Step("gpu-001", "sed -i 's/\\[0-7\\]/[0-5]/' /etc/slurm/gres.conf && systemctl restart slurmd"),),
         undo=(Step("gpu-001", "sed -i 's/\\[0-5\\]/[0-7]/' /etc/slurm/gres.conf && systemctl restart slurmd"),),
         sign=Step("gpu-001", "sinfo -hN -n gpu-001 -o %T | grep -q inval"),
-        causes=(*OUT_OF_SERVICE, "*Gres*", "GPU.BUS.*"),
-        facts=(*SCHED, "gpu.count"),
+        right=(*OUT_OF_SERVICE, *base("gres.conf")),
     ),
     Breakage(
         id="other-slurm-conf",
@@ -90,8 +85,7 @@ SCHEDULER = (
         do=(Step("gpu-002", CHANGED_SLURM_CONF),),
         undo=(Step("gpu-002", RESTORED_SLURM_CONF),),
         sign=Step("gpu-002", "grep -q 6999 /etc/slurm/slurm.conf"),
-        causes=(*SLURM_CAUSES, "*Config*Differ*", "*Slurm_Conf*", *OUT_OF_SERVICE),
-        facts=(*SCHED, "service.*", "base.*", "peer.*"),
+        right=(*OUT_OF_SERVICE, *SLURM_CONF),
     ),
     Breakage(
         id="other-munge-key",
@@ -112,8 +106,7 @@ SCHEDULER = (
             ),
         ),
         sign=Step("gpu-001", "test -e /root/munge.key && ! cmp -s /root/munge.key /etc/munge/munge.key"),
-        causes=(*SLURM_CAUSES, "*Munge*", *OUT_OF_SERVICE),
-        facts=(*SCHED, "service.*", "base.*", "peer.*"),
+        right=(*MUNGE, *OUT_OF_SERVICE, "CONFIG.File_Differs", "service.event:slurmd"),
     ),
     Breakage(
         id="epilog-hangs",
@@ -130,8 +123,7 @@ SCHEDULER = (
             Step("ctl", "scontrol update NodeName=gpu-001 State=DOWN Reason=x; scontrol update NodeName=gpu-001 State=RESUME"),
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -q compl"),
-        causes=(*OUT_OF_SERVICE, "*Epilog*", "*Completing*", "*Unkillable*"),
-        facts=(*SCHED, "proc.*"),
+        right=(*OUT_OF_SERVICE, *SLURM_CONF),
     ),
     Breakage(
         id="prolog-fails",
@@ -148,8 +140,7 @@ SCHEDULER = (
             Step("ctl", "scontrol update NodeName=gpu-003 State=RESUME"),
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-003 -o %T | grep -q drain"),
-        causes=(*OUT_OF_SERVICE, "*Prolog*"),
-        facts=SCHED,
+        right=(*OUT_OF_SERVICE, *SLURM_CONF),
     ),
     Breakage(
         id="controller-cannot-be-reached-from-a-node",
@@ -159,7 +150,6 @@ SCHEDULER = (
         do=(Step("gpu-003", "ip route add blackhole $(getent hosts ctl | cut -d' ' -f1)/32"),),
         undo=(Step("gpu-003", "ip route del blackhole $(getent hosts ctl | cut -d' ' -f1)/32"),),
         sign=Step("gpu-003", "ip route | grep -q blackhole"),
-        causes=(*SLURM_CAUSES, "*Route*", "*Blackhole*", "*Controller_Unreachable*", "INTERCONNECT.ETH.Rendezvous_Port_Blocked"),
-        facts=(*SCHED, "net.*", "base.*", "peer.*", "probe.*"),
+        right=("ETH.Route_Blackholed", "ETH.Route_Missing", "ETH.Rendezvous_Port_Blocked", *base("route", "ctl", "slurmctld")),
     ),
 )

@@ -1,11 +1,11 @@
 """Services of the nodes and of the controller: stopped, frozen, failed, restarting, masked."""
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step
+from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, service
 
-ANY_SERVICE = ("service.state", "service.event", "base.*", "peer.*")
-SLURMD = (*ANY_SERVICE, "sched.state", "sched.reason")
-SLURM_CAUSES = ("*.Slurmd_*", "*.Service_*", "*.Scheduler_Daemon_*", "OTHER.SCHED.Node_Daemon_*")
-CONTROLLER = ("OTHER.SCHED.Controller_Down",)
+SLURMD = ("SERVICE.Slurmd_Stopped", "SERVICE.Stopped_Unlike_Peers", *service("slurmd"))
+SLURM_CONF = ("CONFIG.File_Differs", *base("slurm.conf"))
+MUNGE = ("SERVICE.Munge_Not_Answering", *service("munge"))
+CONTROLLER = ("SCHED.Controller_Down", *service("slurmctld"))
 
 LOOP = """mkdir -p /etc/systemd/system/slurmd.service.d
 printf '[Unit]\\nStartLimitIntervalSec=0\\n[Service]\\nType=simple\\nExecStart=\\nExecStart=/bin/sh -c "sleep 1; exit 1"\\nRestart=always\\nRestartSec=1\\n' \
@@ -23,8 +23,7 @@ SERVICES = (
         do=(Step(GPU_HOSTS, "systemctl stop slurmd"),),
         undo=(Step(GPU_HOSTS, "systemctl start slurmd"),),
         sign=Step(GPU_HOSTS, "! systemctl is-active -q slurmd"),
-        causes=SLURM_CAUSES,
-        facts=SLURMD,
+        right=SLURMD,
     ),
     Breakage(
         id="slurmd-frozen",
@@ -35,8 +34,7 @@ SERVICES = (
         do=(Step("gpu-002", "systemctl kill -s STOP slurmd"),),
         undo=(Step("gpu-002", "systemctl kill -s CONT slurmd"),),
         sign=Step("gpu-002", "grep -q 'State:.T' /proc/$(systemctl show -P MainPID slurmd)/status"),
-        causes=(*SLURM_CAUSES, "*Frozen*", "*Stopped*"),
-        facts=(*SLURMD, "proc.*"),
+        right=("SERVICE.Daemon_Frozen", "PROCESS.Stopped_By_Signal", "proc.stopped", *SLURMD),
     ),
     Breakage(
         id="slurmd-bad-configuration",
@@ -52,8 +50,7 @@ SERVICES = (
         ),
         undo=(Step("gpu-003", "mv /root/slurm.conf /etc/slurm/slurm.conf; systemctl reset-failed slurmd; systemctl restart slurmd"),),
         sign=Step("gpu-003", "systemctl is-failed -q slurmd"),
-        causes=SLURM_CAUSES,
-        facts=SLURMD,
+        right=(*SLURMD, *SLURM_CONF),
     ),
     Breakage(
         id="slurmd-restarts-for-ever",
@@ -64,8 +61,7 @@ SERVICES = (
         do=(Step("gpu-001", LOOP),),
         undo=(Step("gpu-001", "rm -r /etc/systemd/system/slurmd.service.d; systemctl daemon-reload; systemctl restart slurmd"),),
         sign=Step("gpu-001", "test $(systemctl show -P NRestarts slurmd) -ge 1"),
-        causes=SLURM_CAUSES,
-        facts=SLURMD,
+        right=("SERVICE.Restart_Loop", *SLURMD),
     ),
     Breakage(
         id="slurmd-masked",
@@ -76,8 +72,7 @@ SERVICES = (
         do=(Step("gpu-002", "systemctl mask --now slurmd"),),
         undo=(Step("gpu-002", "systemctl unmask slurmd; systemctl start slurmd"),),
         sign=Step("gpu-002", "test $(systemctl show -P LoadState slurmd) = masked"),
-        causes=SLURM_CAUSES,
-        facts=SLURMD,
+        right=("SERVICE.Unit_Masked", *SLURMD),
     ),
     Breakage(
         id="munge-stopped",
@@ -88,8 +83,7 @@ SERVICES = (
         do=(Step("gpu-001", "systemctl stop munge"),),
         undo=(Step("gpu-001", "systemctl start munge slurmd"),),
         sign=Step("gpu-001", "! systemctl is-active -q munge"),
-        causes=(*SLURM_CAUSES, "*Munge*"),
-        facts=ANY_SERVICE,
+        right=MUNGE,
     ),
     Breakage(
         id="docker-bad-configuration",
@@ -105,8 +99,7 @@ SERVICES = (
         ),
         undo=(Step("gpu-003", "rm /etc/docker/daemon.json; systemctl stop docker docker.socket containerd; systemctl reset-failed"),),
         sign=Step("gpu-003", "test -e /etc/docker/daemon.json"),
-        causes=("*Docker*", "*Container*Down*", "*.Service_*"),
-        facts=(*ANY_SERVICE, "docker.*"),
+        right=("SERVICE.Container_Engine_Stopped", *service("docker")),
     ),
     Breakage(
         id="containerd-failed",
@@ -129,8 +122,7 @@ SERVICES = (
             ),
         ),
         sign=Step("gpu-003", "grep -qx 'version = \\[' /etc/containerd/config.toml"),
-        causes=("*Containerd*", "*Container*Down*", "*.Service_*"),
-        facts=ANY_SERVICE,
+        right=("SERVICE.Container_Engine_Stopped", *service("containerd")),
     ),
     Breakage(
         id="time-service-stopped",
@@ -140,8 +132,7 @@ SERVICES = (
         do=(Step("gpu-002", "systemctl stop chrony"),),
         undo=(Step("gpu-002", "systemctl start chrony"),),
         sign=Step("gpu-002", "! systemctl is-active -q chrony"),
-        causes=("SYSTEM_SOFTWARE.TIME.*", "*.Service_*"),
-        facts=(*ANY_SERVICE, "time.*"),
+        right=("SERVICE.Stopped_Unlike_Peers", "TIME.Clock_Skew", "time.synchronised", *service("chrony")),
     ),
     Breakage(
         id="mount-unit-failed",
@@ -163,8 +154,7 @@ SERVICES = (
             ),
         ),
         sign=Step("gpu-001", "test -e /etc/systemd/system/data.mount && ! mountpoint -q /data"),
-        causes=("*Mount*", "*.Service_*"),
-        facts=(*ANY_SERVICE, "store.*", "disk.*"),
+        right=("STORAGE.Mount_Missing", *service("data.mount"), *base("/data")),
     ),
     Breakage(
         id="controller-stopped",
@@ -177,8 +167,7 @@ SERVICES = (
         do=(Step("ctl", "systemctl stop slurmctld"),),
         undo=(Step("ctl", "systemctl start slurmctld"),),
         sign=Step("ctl", "! systemctl is-active -q slurmctld"),
-        causes=(*CONTROLLER, *SLURM_CAUSES),
-        facts=SLURMD,
+        right=CONTROLLER,
     ),
     Breakage(
         id="controller-stopped-asked-of-a-node",
@@ -188,8 +177,7 @@ SERVICES = (
         do=(Step("ctl", "systemctl stop slurmctld"),),
         undo=(Step("ctl", "systemctl start slurmctld"),),
         sign=Step("ctl", "! systemctl is-active -q slurmctld"),
-        causes=(*CONTROLLER, *SLURM_CAUSES),
-        facts=SLURMD,
+        right=CONTROLLER,
     ),
     Breakage(
         id="controller-frozen",
@@ -200,8 +188,7 @@ SERVICES = (
         do=(Step("ctl", "systemctl kill -s STOP slurmctld"),),
         undo=(Step("ctl", "systemctl kill -s CONT slurmctld"),),
         sign=Step("ctl", "grep -q 'State:.T' /proc/$(systemctl show -P MainPID slurmctld)/status"),
-        causes=(*CONTROLLER, *SLURM_CAUSES, "*Frozen*"),
-        facts=(*SLURMD, "proc.*"),
+        right=("SERVICE.Daemon_Frozen", "PROCESS.Stopped_By_Signal", "proc.stopped", *CONTROLLER),
     ),
     Breakage(
         id="controller-munge-stopped",
@@ -212,7 +199,6 @@ SERVICES = (
         do=(Step("ctl", "systemctl stop munge"),),
         undo=(Step("ctl", "systemctl start munge slurmctld"),),
         sign=Step("ctl", "! systemctl is-active -q munge"),
-        causes=(*CONTROLLER, *SLURM_CAUSES, "*Munge*"),
-        facts=SLURMD,
+        right=(*MUNGE, *CONTROLLER),
     ),
 )

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, on_one_host
+from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
 
 SILENT = """mkdir -p {mount}; test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/fs.py <<'END'
@@ -23,13 +23,12 @@ mkdir -p /scratch; truncate -s 16m /run/disk; mkfs.ext4 -q -N 64 /run/disk; moun
 """A disk of its own: on it the kernel's file system is the real one, which a container's root is not."""
 NO_SCRATCH = "umount /scratch; rmdir /scratch; rm -f /run/disk /dev/loop-control /dev/loop[0-9]*"
 FILE_SERVER = (
-    "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding",
-    "SYSTEM_SOFTWARE.STORAGE.Parallel_FS_Degraded",
-    "SYSTEM_SOFTWARE.STORAGE.*Mount*",
+    *("STORAGE.Fuse_Mount_Silent", "STORAGE.NFS_Server_Not_Responding", "STORAGE.Parallel_FS_Degraded", "store.mount"),
+    *base("/mnt/data", "/jfs"),
 )
-FULL = ("SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "SYSTEM_SOFTWARE.STORAGE.*Full*", "SYSTEM_SOFTWARE.STORAGE.*Inodes*")
-MOUNTS = ("disk.*", "base.*", "peer.*", "mount.*", "store.*", "fs.*")
-READ_ONLY = ("SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "SYSTEM_SOFTWARE.STORAGE.*Read_Only*")
+FULL = ("STORAGE.Root_FS_Full", "STORAGE.Mount_Full")
+READ_ONLY = ("STORAGE.FS_Remounted_RO", "STORAGE.Mount_Options_Differ")
+_of = partial(on_one_host, "storage")
 
 
 def _silent(id_: str, host: str, mount: str, kind: str, report: str, *, tier: Literal[2, 3] = 3, number: int = 3) -> Breakage:
@@ -44,12 +43,9 @@ def _silent(id_: str, host: str, mount: str, kind: str, report: str, *, tier: Li
         do=(Step(host, SILENT.format(**what)),),
         undo=(Step(host, MENDED.format(**what)),),
         sign=Step(host, MOUNTED.format(**what)),
-        causes=FILE_SERVER,
-        facts=("store.mount", "proc.blocked"),
+        right=FILE_SERVER,
     )
 
-
-_of = partial(on_one_host, "storage", facts=MOUNTS)
 
 STORAGE = (
     _silent("sshfs-silent", "gpu-002", "/mnt/data", "fuse.sshfs", "training on gpu-002 is stuck, ls /mnt/data never comes back", tier=2),
@@ -63,7 +59,7 @@ STORAGE = (
             "rm /dev/shm/torch_11_old; mount -o remount,size=10% /dev/shm",
             "test $(df --output=avail /dev/shm | tail -1) = 0",
         ),
-        ("SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", *FULL),
+        ("STORAGE.Shm_Full", "STORAGE.Mount_Full", "disk.used_percent:/dev/shm", *base("/dev/shm", "shm")),
         tier=2,
         kind=7,
     ),
@@ -77,15 +73,14 @@ STORAGE = (
         do=(Step(GPU_HOSTS, SCRATCH), Step("gpu-003", "mount -o remount,ro /scratch")),
         undo=(Step(GPU_HOSTS, NO_SCRATCH),),
         sign=Step("gpu-003", "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null"),
-        causes=READ_ONLY,
-        facts=MOUNTS,
+        right=(*READ_ONLY, "disk.readonly:/scratch", *base("/scratch")),
     ),
     _of(
         "shared-folder-read-only",
         "gpu-002",
         "checkpoint save fails, only on gpu-002",
         ("mount -o remount,bind,ro /shared", "mount -o remount,bind,rw /shared", "! touch /shared/x 2>/dev/null"),
-        READ_ONLY,
+        (*READ_ONLY, "disk.readonly:/shared", *base("/shared")),
         kind=8,
     ),
     _of(
@@ -97,7 +92,7 @@ STORAGE = (
             "mount --bind /run/keep /shared && umount /run/keep; rmdir /run/keep",
             "! mountpoint -q /shared",
         ),
-        FILE_SERVER,
+        ("STORAGE.Mount_Missing", "STORAGE.Mount_Options_Differ", *base("/shared")),
     ),
     _of(
         "no-inodes-left",
@@ -108,7 +103,7 @@ STORAGE = (
             NO_SCRATCH,
             "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null",
         ),
-        FULL,
+        (*FULL, "disk.inodes_percent:/scratch", *base("/scratch", "inodes")),
     ),
     _of(
         "root-full",
@@ -119,7 +114,7 @@ STORAGE = (
             "rm /var/log/trace.log",
             "test $(df --output=avail / | tail -1) = 0",
         ),
-        FULL,
+        (*FULL, "disk.used_percent:/", *base("space")),
     ),
     _of(
         "full-of-a-deleted-file",
@@ -133,20 +128,20 @@ STORAGE = (
             "systemctl stop writer; rm /root/w.sh",
             "test $(df --output=avail / | tail -1) = 0",
         ),
-        FULL,
+        (*FULL, "disk.used_percent:/", *base("space")),
     ),
     _of(
         "tmp-noexec",
         "gpu-001",
         "building a torch extension fails on gpu-001: failed to map segment from shared object",
         ("mount -o remount,noexec /tmp", "mount -o remount,exec /tmp", "grep ' /tmp ' /proc/mounts | grep -q noexec"),
-        ("*Mount_Options*", "*Noexec*"),
+        ("STORAGE.Mount_Options_Differ", "STORAGE.Tmp_Unusable", *base("/tmp")),
     ),
     _of(
         "tmp-not-writable",
         "gpu-002",
         "users get permission denied all over on gpu-002, root is fine",
         ("chmod 755 /tmp", "chmod 1777 /tmp", "test $(stat -c %a /tmp) = 755"),
-        ("*Tmp*", "USER.DATA.File_Or_Permission", "*Permission*"),
+        ("STORAGE.Tmp_Unusable", *base("/tmp")),
     ),
 )

@@ -1,12 +1,10 @@
 """Processes, limits, accounts, files of the system, libraries and device files of the driver."""
 
-from functools import partial
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, on_one_host
+from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
 from tests.real.breakages.network import KEEP, RESTORE
 
-OWN = ("base.*", "peer.*", "proc.*", "mem.*", "cpu.*", "limit.*", "file.*", "driver.*", "device.*", "time.*", "vers.*", "env.*")
 SLURMD_SETTING = (
     "mkdir -p /etc/systemd/system/slurmd.service.d; printf '[Service]\\n{0}\\n' > /etc/systemd/system/slurmd.service.d/10-site.conf; "
     "systemctl daemon-reload; systemctl restart slurmd"
@@ -47,9 +45,6 @@ END
 systemd-run --quiet --unit=old-run --uid=trainer python3 /var/tmp/l.py"""
 
 
-_of = partial(on_one_host, facts=OWN)
-
-
 def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 3] = 3) -> Breakage:
     """All GPU hosts have the driver's libraries, and on one of them one has another size."""
     path = "/usr/lib/x86_64-linux-gnu/libcuda.so.535.161.08"
@@ -63,23 +58,22 @@ def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 
         do=(Step(GPU_HOSTS, LIBRARIES), Step(host, f"truncate -s {size} {path}")),
         undo=(Step(GPU_HOSTS, NO_LIBRARIES),),
         sign=Step(host, f"test -e {path} && test $(stat -c %s {path}) = {size}"),
-        causes=("*Librar*",),
-        facts=OWN,
+        right=("DRIVER.Library_Damaged", "PACKAGE.Library_Damaged", "PACKAGE.Library_Differs", *base("librar", "libcuda")),
     )
 
 
 SYSTEM = (
-    _of(
+    on_one_host(
         "processes",
         "zombies",
         "gpu-001",
         "ps on gpu-001 is full of defunct, sometimes fork fails",
         (ZOMBIES, "systemctl stop batch; rm /root/p.py", "test $(ps -eo stat= | grep -c Z) -ge 300"),
-        ("*Zombie*",),
+        ("PROCESS.Zombies", *base("zombie")),
         tier=2,
         kind=9,
     ),
-    _of(
+    on_one_host(
         "processes",
         "processes-cannot-be-killed",
         "gpu-002",
@@ -89,18 +83,18 @@ SYSTEM = (
             "systemctl kill -s KILL 'reader-*'; systemctl stop 'reader-*'; systemctl reset-failed",
             "test $(ps -eo stat= | grep -c '^D') -ge 3",
         ),
-        ("*Blocked*", "*Uninterruptible*", "*Unkillable*", "*D_State*"),
+        ("PROCESS.Blocked_In_Kernel", "proc.blocked", *base("blocked")),
         kind=8,
     ),
-    _of(
+    on_one_host(
         "processes",
         "processes-left-over",
         "gpu-002",
         "gpu-002 feels cluttered, yesterday's job is still around?",
         (LEFTOVERS, "systemctl stop batch; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
-        ("*Left*", "*Orphan*", "*Process*"),
+        ("PROCESS.CPU_Hog_Beside_Job", "PROCESS.Left_Over", *base("process")),
     ),
-    _of(
+    on_one_host(
         "processes",
         "processor-hog",
         "gpu-001",
@@ -110,43 +104,43 @@ SYSTEM = (
             "systemctl stop updatedb",
             "systemctl is-active -q updatedb && sleep 2",
         ),
-        ("*Hog*", "*CPU.*"),
+        ("PROCESS.CPU_Hog_Beside_Job", "proc.hog", *base("hog")),
         kind=9,
     ),
-    _of(
+    on_one_host(
         "processes",
         "port-taken",
         "gpu-001",
         "address already in use when I start on gpu-001",
         (LISTENER, "systemctl stop old-run; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
-        ("*Port*",),
+        ("PROCESS.Port_Taken", *base("port", "29500")),
     ),
-    _of(
+    on_one_host(
         "limits",
         "process-limit",
         "gpu-003",
         "fork: resource temporarily unavailable, on gpu-003 only",
         (SLURMD_SETTING.format("LimitNPROC=64"), SLURMD_DEFAULT, SLURMD_LIMIT.format("LimitNPROC", "64")),
-        ("SYSTEM_SOFTWARE.LIMITS.Process_Count_Low",),
+        ("LIMITS.Process_Count_Low", "LIMITS.Limits_Differ", *base("limit")),
         kind=9,
     ),
-    _of(
+    on_one_host(
         "limits",
         "open-files-limit",
         "gpu-001",
         "too many open files on gpu-001, same job is fine on gpu-002",
         (SLURMD_SETTING.format("LimitNOFILE=256"), SLURMD_DEFAULT, SLURMD_LIMIT.format("LimitNOFILE", "256")),
-        ("SYSTEM_SOFTWARE.LIMITS.Open_Files_Low",),
+        ("LIMITS.Open_Files_Low", "LIMITS.Limits_Differ", *base("limit")),
     ),
-    _of(
+    on_one_host(
         "limits",
         "locked-memory-limit",
         "gpu-002",
         "ibv_reg_mr fails when gpu-002 is in the job",
         (SLURMD_SETTING.format("LimitMEMLOCK=65536"), SLURMD_DEFAULT, SLURMD_LIMIT.format("LimitMEMLOCK", "65536")),
-        ("SYSTEM_SOFTWARE.LIMITS.Memlock_Too_Low",),
+        ("LIMITS.Memlock_Too_Low", "LIMITS.Limits_Differ", "mem.memlock_kib", *base("limit")),
     ),
-    _of(
+    on_one_host(
         "limits",
         "user-process-limit",
         "gpu-003",
@@ -156,10 +150,10 @@ SYSTEM = (
             "rm /etc/security/limits.d/90-site.conf",
             "test -e /etc/security/limits.d/90-site.conf",
         ),
-        ("SYSTEM_SOFTWARE.LIMITS.Process_Count_Low",),
+        ("LIMITS.Process_Count_Low", "LIMITS.Limits_Differ", "CONFIG.File_Differs", *base("limit")),
         kind=9,
     ),
-    _of(
+    on_one_host(
         "system",
         "other-time-zone",
         "gpu-003",
@@ -169,7 +163,7 @@ SYSTEM = (
             "rm /etc/localtime; test ! -e /root/keep.localtime -a ! -L /root/keep.localtime || mv /root/keep.localtime /etc/localtime",
             "readlink /etc/localtime | grep -q Los_Angeles",
         ),
-        ("*Time_Zone*", "*Timezone*", "SYSTEM_SOFTWARE.TIME.*"),
+        ("TIME.Time_Zone_Differs", *base("time zone")),
         kind=9,
     ),
     _libraries("driver-library-empty", "gpu-002", "CUDA init fails on gpu-002, nvidia-smi is fine", 0, tier=2),
@@ -183,10 +177,9 @@ SYSTEM = (
         do=(Step(GPU_HOSTS, DEVICES), Step("gpu-001", "rm /dev/nvidia3")),
         undo=(Step(GPU_HOSTS, "rm -f /dev/nvidia[0-7] /dev/nvidiactl /dev/nvidia-uvm"),),
         sign=Step("gpu-001", "test -e /dev/nvidia2 && ! test -e /dev/nvidia3"),
-        causes=("SYSTEM_SOFTWARE.CONTAINER.Device_Nodes_Missing", "*Device_*Missing*"),
-        facts=OWN,
+        right=("DEVICE.GPU_Nodes_Missing", "CONTAINER.Device_Nodes_Missing", *base("device", "/dev/nvidia")),
     ),
-    _of(
+    on_one_host(
         "system",
         "user-has-another-number",
         "gpu-003",
@@ -196,9 +189,9 @@ SYSTEM = (
             RESTORE.format("/etc/passwd"),
             "grep -q '^trainer:x:2001' /etc/passwd",
         ),
-        ("*Uid*", "*User*", "*Account*", "USER.DATA.File_Or_Permission"),
+        ("SERVICE.Users_Unknown", "CONFIG.File_Differs", *base("passwd", "trainer")),
     ),
-    _of(
+    on_one_host(
         "system",
         "user-missing",
         "gpu-002",
@@ -208,9 +201,9 @@ SYSTEM = (
             RESTORE.format("/etc/passwd"),
             "! grep -q '^trainer:' /etc/passwd",
         ),
-        ("*User*", "*Account*"),
+        ("SERVICE.Users_Unknown", "CONFIG.File_Differs", *base("passwd", "trainer")),
     ),
-    _of(
+    on_one_host(
         "system",
         "preloaded-library-gone",
         "gpu-002",
@@ -220,17 +213,17 @@ SYSTEM = (
             "rm /etc/ld.so.preload",
             "test -e /etc/ld.so.preload",
         ),
-        ("*Preload*", "*Librar*"),
+        ("PACKAGE.Library_Preloaded", *base("preload")),
     ),
-    _of(
+    on_one_host(
         "system",
         "python-missing",
         "gpu-001",
         "python3: command not found on gpu-001",
         ("mv /usr/bin/python3 /root/python3", "mv /root/python3 /usr/bin/python3", "! test -e /usr/bin/python3"),
-        ("*Program*Missing*", "*Package*"),
+        ("PACKAGE.Versions_Differ", "PACKAGE.Half_Installed", *base("python")),
     ),
-    _of(
+    on_one_host(
         "system",
         "null-device-is-a-file",
         "gpu-001",
@@ -240,9 +233,9 @@ SYSTEM = (
             "rm /dev/null; mknod -m 666 /dev/null c 1 3",
             "test -f /dev/null",
         ),
-        ("*Device_*Missing*", "*Null*"),
+        ("DEVICE.Basic_Device_Replaced", *base("/dev/null", "device null")),
     ),
-    _of(
+    on_one_host(
         "system",
         "other-package-version",
         "gpu-003",
@@ -255,9 +248,9 @@ SYSTEM = (
             RESTORE.format("/var/lib/dpkg/status"),
             "dpkg-query -W -f '${Version}' slurmd | grep -q 23.11",
         ),
-        ("*Package*", "*Version*"),
+        ("PACKAGE.Versions_Differ", *base("package")),
     ),
-    _of(
+    on_one_host(
         "system",
         "package-half-configured",
         "gpu-002",
@@ -270,9 +263,9 @@ SYSTEM = (
             RESTORE.format("/var/lib/dpkg/status"),
             "dpkg-query -W -f '${Status}' slurmd | grep -q half",
         ),
-        ("*Package*",),
+        ("PACKAGE.Half_Installed", *base("package")),
     ),
-    _of(
+    on_one_host(
         "system",
         "nccl-conf-left-behind",
         "gpu-003",
@@ -282,9 +275,9 @@ SYSTEM = (
             "rm /etc/nccl.conf",
             "test -e /etc/nccl.conf",
         ),
-        ("USER.CONFIG.NCCL_P2P_Disabled", "*Nccl_Conf*", "*NCCL_Conf*"),
+        ("CONFIG.File_Differs", "CONFIG.NCCL_P2P_Disabled", *base("nccl.conf")),
     ),
-    _of(
+    on_one_host(
         "system",
         "certificates-gone",
         "gpu-001",
@@ -294,6 +287,6 @@ SYSTEM = (
             RESTORE.format("/etc/ssl/certs/ca-certificates.crt"),
             "test -e /root/keep.file && ! test -s /etc/ssl/certs/ca-certificates.crt",
         ),
-        ("*Certificate*",),
+        ("CONFIG.File_Differs", "PACKAGE.Half_Installed", *base("certificate")),
     ),
 )
