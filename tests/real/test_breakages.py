@@ -1,8 +1,7 @@
 """Ordinary breakages on the real rack: each is broken, reported in plain words, answered rightly, and mended."""
 
-from collections.abc import Iterator
-
 import pytest
+from _pytest.mark import ParameterSet
 
 from deploy.lab.layout import Rack
 from tests.real.breakages.breakage import Breakage
@@ -15,16 +14,15 @@ MIN_CONTROLS = 4
 TIER_2_BREAKAGES = 12
 
 
-def cases() -> Iterator[object]:
-    """One case a row. A row whose answer is known to be wrong must fail, so that its mending is noticed."""
-    for row in BREAKAGES:
-        marks = [getattr(pytest.mark, f"tier{row.tier}")]
-        if row.known_wrong:
-            marks.append(pytest.mark.xfail(reason=row.known_wrong, strict=True, raises=AssertionError))
-        yield pytest.param(row, id=f"{row.area}-{row.id}", marks=marks)
+def case(row: Breakage) -> ParameterSet:
+    """Return the test case of a row. A row whose answer is known to be wrong must fail, so that its mending is noticed."""
+    marks = [getattr(pytest.mark, f"tier{row.tier}")]
+    if row.known_wrong:
+        marks.append(pytest.mark.xfail(reason=row.known_wrong, strict=True, raises=AssertionError))
+    return pytest.param(row, id=f"{row.area}-{row.id}", marks=marks)
 
 
-@pytest.mark.parametrize("row", cases())
+@pytest.mark.parametrize("row", [case(row) for row in BREAKAGES])
 async def test_breakage_is_told_and_no_other_host_is_accused(rack: Rack, row: Breakage) -> None:
     judged = await play(rack, row)
     assert (judged.verdict, judged.healthy, judged.foreign) == ("right", False, ()), judged
