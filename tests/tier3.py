@@ -40,6 +40,11 @@ def exploring(*paths: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return short, pytest_run("--hypothesis-profile=explore", *chosen)
 
 
+def breaking(*areas: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the commands that play the breakages of these areas on a real rack; the long form is the same."""
+    return (pytest_run("-m", "tier3", "-k", f"test_breakages and ({' or '.join(areas)})", "tests/real"),) * 2
+
+
 SLICES: tuple[Slice, ...] = (
     Slice("soak", ("-m", "tests.soak", "--short"), ("-m", "tests.soak")),
     Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties", "tests/graph"),)),
@@ -49,13 +54,20 @@ SLICES: tuple[Slice, ...] = (
     Slice("explore-tools", *exploring("tests/tools")),
     Slice("explore-bot", *exploring("tests/bot")),
     Slice("explore-machines", *exploring("tests/properties")),
-    Slice("rollout", *2 * (pytest_run("-m", "tier3", "tests/real"),)),
+    Slice("rollout", *2 * (pytest_run("-m", "tier3", "-k", "not test_breakages", "tests/real"),)),
+    Slice("breakages-services", *breaking("services", "limits")),
+    Slice("breakages-scheduler", *breaking("scheduler", "hardware", "fabric")),
+    Slice("breakages-storage", *breaking("storage", "tasks", "controls")),
+    Slice("breakages-network", *breaking("names", "network", "login")),
+    Slice("breakages-system", *breaking("system")),
     Slice("bench-gates", *2 * (("-m", "bot.cli", "bench", "gates"),)),
     Slice("coverage", *2 * (pytest_run("-m", "tier3", "tests/project"),)),
     Slice("bench-report", *2 * (pytest_run("-m", "tier3", "tests/bench_itself"),)),
     Slice("recordings", *2 * (("-m", "tests.bench.regressions", "--recorded"),)),
 )
-GROUPS: Mapping[str, tuple[str, ...]] = {"explore": tuple(one.name for one in SLICES if one.name.startswith("explore-"))}
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    group: tuple(one.name for one in SLICES if one.name.startswith(f"{group}-")) for group in ("explore", "breakages")
+}
 
 
 def slice_of(commit: str) -> Slice:

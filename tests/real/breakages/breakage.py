@@ -1,0 +1,101 @@
+"""The row of the tables: one ordinary breakage of a rack, and what RackMedic must say about it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal
+
+from deploy.lab.layout import Rack
+
+GPU_HOSTS = "gpu-[001-003]"
+Area = Literal[
+    "services", "scheduler", "storage", "login", "names", "network", "limits", "tasks", "system", "hardware", "fabric", "controls"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A shell command as root on one host or several (`gpu-[001-003]`). With `outside` it runs on this machine, in the network namespace of
+    the host: sysctls of the network are read-only inside.
+    """
+
+    hosts: str
+    shell: str
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakage:
+    """One breakage. A right answer leads with one of `right`, on `at_fault` alone.
+
+    Attributes:
+        report: What a tired person writes.
+        at_fault: Folded hosts that may be accused; empty where no host is at fault.
+        do: What breaks it, in order.
+        undo: What mends it, in order.
+        sign: Succeeds while it is broken, and neither before nor afterwards.
+        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`.
+        unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
+        hosts: What `--hosts` names, if anything.
+        tier: 2 for one breakage of each kind, 3 for the others.
+        kind: Number of the paragraph of the first report that told of it; 0 for later ones.
+        around: What must be there besides, for as long as it is played.
+        known_wrong: Why the answer is still wrong; the test expects it to fail.
+    """
+
+    id: str
+    area: Area
+    report: str
+    at_fault: str
+    do: tuple[Step, ...] = ()
+    undo: tuple[Step, ...] = ()
+    sign: Step | None = None
+    right: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
+    hosts: str = ""
+    tier: Literal[2, 3] = 3
+    kind: int = 0
+    around: Callable[[Rack], AbstractContextManager[None]] | None = None
+    known_wrong: str = ""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether nothing is broken."""
+        return self.area == "controls"
+
+
+def base(*parts: str) -> tuple[str, ...]:
+    """Return the facts of the check of what a host normally looks like that name one of these parts."""
+    return tuple(f"{key}:*{part}*" for key in ("base.broken", "base.answer", "base.count", "peer.differs") for part in parts)
+
+
+def service(name: str) -> tuple[str, ...]:
+    """Return the facts that tell of the state of a service."""
+    return (f"service.state:{name}*", f"service.event:{name}*", *base(name))
+
+
+def on_one_host(
+    area: Area,
+    id_: str,
+    host: str,
+    report: str,
+    commands: tuple[str, str, str],
+    right: tuple[str, ...],
+    *,
+    tier: Literal[2, 3] = 3,
+    kind: int = 0,
+) -> Breakage:
+    """Return a breakage that is one command on one host; `commands` are what breaks it, what mends it, and its sign."""
+    do, undo, sign = (Step(host, command) for command in commands)
+    return Breakage(
+        id=id_,
+        area=area,
+        report=report,
+        at_fault=host,
+        do=(do,),
+        undo=(undo,),
+        sign=sign,
+        right=right,
+        tier=tier,
+        kind=kind,
+    )

@@ -1,0 +1,106 @@
+"""Whether an answer is right about a breakage, by labels, keys of facts and hosts: never by its wording."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from graph.engine.assess import Assessment
+from graph.report import Report
+from graph.state import Hypothesis
+from tests.real.breakages.breakage import Breakage
+from tools.fact import Fact
+from tools.inventory.ranges import expand
+
+MIN_WORDS = 40
+"""Characters of a fact's words that must stand in a line for the line to tell it: long lines are cut."""
+SURE = 0.6
+"""Confidence from which a cause accuses a host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How right an answer is. `healthy`: a host at fault was called healthy. `foreign`: hosts that were accused and are not at fault."""
+
+    id: str
+    verdict: Literal["right", "partly", "wrong"]
+    healthy: bool
+    foreign: tuple[str, ...]
+    seconds: float
+    headline: str
+    told: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict == "right" and not self.healthy and not self.foreign
+
+    def line(self) -> str:
+        """One line of the table."""
+        flags = f"{'healthy!' if self.healthy else '-':8} {','.join(self.foreign) or '-':24}"
+        return f"{self.id:42} {self.verdict:6} {flags} {self.seconds:6.1f}  {self.headline[:150]}"
+
+
+def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
+    """Judge one answer. `now` is how the engine sees the incident, `facts` all that was read."""
+    guilty = set(expand(row.at_fault)) if row.at_fault else set()
+    leads, beside = _led(report, now, facts), _beside(report, now)
+    accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
+    accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
+    healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
+    if row.is_control:
+        verdict: Literal["right", "partly", "wrong"] = "wrong" if report.root_causes else "partly" if leads else "right"
+        return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
+    right = any(_is_right(said, row, guilty) for said in leads)
+    near = right or any(_is_right(said, row, guilty) for said in beside) or _says_unobserved(row, report, guilty)
+    if not right and not leads and not healthy:
+        right = _says_unobserved(row, report, guilty)
+    verdict = "right" if right else "partly" if near and not healthy else "wrong"
+    return Judgement(row.id, verdict, healthy, tuple(sorted(accused - guilty)), seconds, _headline(report), _names(leads))
+
+
+def _calls_healthy(report: Report, guilty: set[str]) -> bool:
+    """Whether it says that nothing is abnormal on a host at fault, also where it adds that some checks could not look."""
+    about = report.about
+    return about is not None and bool(about.checks) and about.found in ("nothing", "blind") and bool(guilty & set(about.hosts))
+
+
+def _headline(report: Report) -> str:
+    return " ".join((report.headline or report.outcome).split())
+
+
+def _names(said: Iterable[Hypothesis | Fact]) -> tuple[str, ...]:
+    return tuple(one.label if isinstance(one, Hypothesis) else f"{one.key}={one.value!r}@{one.host}" for one in said)
+
+
+def _led(report: Report, now: Assessment, facts: Sequence[Fact]) -> list[Hypothesis | Fact]:
+    """What the headline says: its first cause, or what is likely or abnormal by its own words."""
+    here = [cause for cause in report.root_causes if cause.label not in report.also_seen]
+    if here:
+        return [here[0]]
+    line = report.headline
+    said: list[Hypothesis | Fact] = [now.hypothesis(row.label) for row in now.suspects if row.leaf.title in line]
+    named = set(report.about.hosts) if report.about else {fact.host for fact in facts if fact.host and fact.host in line}
+    return [*said, *(fact for fact in facts if fact.key and fact.host in named and _tells(line, fact))]
+
+
+def _tells(line: str, fact: Fact) -> bool:
+    words = fact.in_words()
+    return bool(words) and (words in line or (len(words) >= MIN_WORDS and words[:MIN_WORDS] in line))
+
+
+def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
+    """What the answer says further down: other causes, what is likely, and what is abnormal."""
+    labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
+    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd]
+
+
+def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
+    if isinstance(said, Fact):
+        name = f"{said.key}:{said.device or ''}"
+        return said.host in guilty and any(fnmatchcase(name, right if ":" in right else f"{right}:*") for right in row.right)
+    where = set(said.hosts) or {cited.host for cited in said.evidence}
+    return bool(where & guilty) and said.label.partition(".")[2] in row.right
+
+
+def _says_unobserved(row: Breakage, report: Report, guilty: set[str]) -> bool:
+    return any(blind.host in guilty and any(fnmatchcase(blind.check, check) for check in row.unobserved) for blind in report.could_not_look)

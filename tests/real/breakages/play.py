@@ -1,0 +1,101 @@
+"""Playing a breakage: break it, ask as a person at a terminal does, mend it, and see that it is mended."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable
+
+from bot.settings import load
+from bot.terminal.conversation import PlayedThread
+from bot.terminal.diagnose import first_message
+from bot.terminal.requests import DiagnoseRequest
+from bot.terminal.shared import looking
+from deploy.lab.container import done, inside
+from deploy.lab.gpus import RackGpus
+from deploy.lab.layout import Rack, Role, node_of
+from deploy.lab.programs import LabRefusal, run
+from deploy.lab.settle import slurm_ready, until
+from graph.incident.case import read_case, weigh
+from tests.real.breakages.breakage import Breakage, Step
+from tests.real.breakages.judging import Judgement, judge
+from tests.real.nodes import calm
+from tools.inventory.ranges import expand
+
+FORGET = "systemctl reset-failed; journalctl -q --rotate; journalctl -q --vacuum-time=1ms"
+"""What an earlier breakage left in a host's journal is not evidence of the next one."""
+SIGN_SECONDS = 20.0
+
+
+async def play(rack: Rack, row: Breakage) -> Judgement:
+    """Break the rack, ask, judge the answer. The rack is as before afterwards, also after a failure. Raises LabRefusal where it is not."""
+    async with RackGpus.healthy(rack), _broken(rack, row):
+        return await ask(rack, row)
+
+
+async def ask(rack: Rack, row: Breakage) -> Judgement:
+    """Judge the answer that `rackmedic diagnose` gives."""
+    settings, request = load(environ={}), DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
+    began = time.monotonic()
+    async with looking(settings, rack.inventory, None) as world:
+        state, report = await PlayedThread(world).begin(first_message(world, request, None))
+        seconds = time.monotonic() - began
+        case = await read_case(state, world.ports)
+        return judge(row, report, await weigh(case, world.ports), case.facts, seconds)
+
+
+@contextlib.asynccontextmanager
+async def _broken(rack: Rack, row: Breakage) -> AsyncIterator[None]:
+    with contextlib.ExitStack() as stack:
+        await asyncio.to_thread(_break, rack, row, stack)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+def _break(rack: Rack, row: Breakage, stack: contextlib.ExitStack) -> None:
+    """Whatever was done by the time that something fails is undone by the stack."""
+    if row.sign and _holds(rack, row.sign):
+        raise LabRefusal(f"{row.id}: it is broken before it begins")
+    with contextlib.ExitStack() as undoing:
+        if row.around:
+            undoing.enter_context(row.around(rack))
+        undoing.callback(_mend, rack, row)
+        for step in row.do:
+            _do(rack, step)
+        if sign := row.sign:
+            until(lambda: _holds(rack, sign), f"{row.id}: it does not break", SIGN_SECONDS)
+        stack.push(undoing.pop_all())
+
+
+def _mend(rack: Rack, row: Breakage) -> None:
+    for step in row.undo:
+        _do(rack, step)
+    if sign := row.sign:
+        until(lambda: not _holds(rack, sign), f"{row.id}: it is still broken", SIGN_SECONDS)
+    for host in _touched(row):
+        inside(rack, node_of(host), "sh", "-c", FORGET)
+    if any(node_of(host).role is not Role.PLAIN for host in _touched(row)):
+        calm(rack)
+        slurm_ready(rack)
+
+
+def _touched(row: Breakage) -> Iterable[str]:
+    return dict.fromkeys(host for step in (*row.do, *row.undo) for host in expand(step.hosts))
+
+
+def _do(rack: Rack, step: Step) -> None:
+    for host in expand(step.hosts):
+        if step.outside:
+            run("ip", "netns", "exec", rack.unit(node_of(host)), "sh", "-c", step.shell)
+        else:
+            done(rack, node_of(host), "sh", "-c", step.shell)
+
+
+def _holds(rack: Rack, step: Step) -> bool:
+    """Whether the command succeeds on the first of its hosts."""
+    node = node_of(expand(step.hosts)[0])
+    if step.outside:
+        run("ip", "netns", "exec", rack.unit(node), "true")
+        return "yes" in run("ip", "netns", "exec", rack.unit(node), "sh", "-c", f"({step.shell}) && echo yes || true")
+    return inside(rack, node, "sh", "-c", step.shell).returncode == 0
