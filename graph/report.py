@@ -232,7 +232,10 @@ class Report(Stored):
     @property
     def told_to_customer(self) -> tuple[Hypothesis, ...]:
         """The root causes that a customer may be told of."""
-        return self.root_causes if self.crossing is None else self.crossing
+        if self.crossing is None:
+            return self.root_causes
+        found = {cause.label for cause in self.root_causes}
+        return tuple(cause for cause in self.crossing if cause.label in found)
 
     @property
     def withheld(self) -> bool:

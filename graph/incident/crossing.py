@@ -6,7 +6,7 @@ from graph.engine.assess import Assessment, assess
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
-from graph.incident.questions import WHICH_LOG, asked_of_customer
+from graph.incident.questions import WHICH_LOG
 from graph.incident.visible import visible_hosts
 from graph.ownership import machines_of, withheld
 from graph.state import Hypothesis
@@ -16,15 +16,25 @@ from tools.inventory.hosts import Inventory
 def with_crossing(concluded: Concluded, case: Case, now: Assessment, inventory: Inventory) -> Concluded:
     """Return the diagnosis with what of it crosses. Where causes were found and none does, the customer is asked for their own log, once."""
     crossing = crossing_causes(concluded.report.root_causes, case, now, inventory)
-    if crossing is None:
-        return concluded
     report = concluded.report.model_copy(update={"crossing": crossing})
-    asked = report.model_copy(update={"questions": (WHICH_LOG,)})
-    by_customer = case.origin is not None and case.origin.customer is not None
-    people = case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
-    if not (report.withheld and by_customer and "q_log" in asked_of_customer(case, asked)) or people or case.turn.cut:
+    if crossing is None:
+        return replace(concluded, report=report) if concluded.report.crossing is not None else concluded
+    turn = concluded.turn or case.turn
+    if not (report.withheld and _may_ask(case)) or WHICH_LOG in case.turn.asked:
         return replace(concluded, report=report)
-    return replace(concluded, report=asked, lifecycle=becomes(case.lifecycle, Came.QUESTION))
+    return replace(
+        concluded,
+        report=report.model_copy(update={"questions": (WHICH_LOG,)}),
+        lifecycle=becomes(case.lifecycle, Came.QUESTION),
+        turn=replace(turn, asked=(*turn.asked, WHICH_LOG)),
+    )
+
+
+def _may_ask(case: Case) -> bool:
+    """Whether a customer can be asked, who handed nothing in yet, and neither people are on it nor somebody ended the look."""
+    people = case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
+    handed_in = any(row.get("attachments") for row in case.said)
+    return case.origin is not None and case.origin.customer is not None and not (people or handed_in or case.turn.cut)
 
 
 def crossing_causes(found: tuple[Hypothesis, ...], case: Case, now: Assessment, inventory: Inventory) -> tuple[Hypothesis, ...] | None:

@@ -197,6 +197,19 @@ async def test_their_own_log_that_says_the_same_is_told_once_they_hand_it_in() -
     assert "canary" not in "".join((await doors(told)).values())
 
 
+async def test_a_customer_is_asked_for_their_log_once_and_then_people_go_on() -> None:
+    told = talk(FOREIGN["no job"])
+    await told.reports("job 4711 died on gpu-[003-004]")
+    at = told.stage.clock.now()
+    said = Item(id="more", kind="reply", incident="inc-1", at=at, user="U2", text="job 4711 died again on gpu-003", data={SIDE: CUSTOMER})
+    await told._turn(said)
+    rows = await told.rows()
+    assert ((await view_of(told)).stage, rows.lifecycle) == ("people", "handed_off")
+    assert rows.ticket
+    assert rows.ticket.handed
+    assert not list(signs(await doors(told)))
+
+
 async def test_a_log_that_our_own_people_hand_in_is_not_told_and_people_go_on() -> None:
     told = talk()
     await told.reports("job 4711 died on gpu-[003-004]")
