@@ -320,7 +320,7 @@ READERS = (
 )
 _SAYS_PASSWORD = (
     *("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "woord", "mot de passe", "contrasena", "senha"),
-    *("pw ", "pwd ", "pw is", 'pw"'),
+    *("pw ", "pwd ", "pw\t", "pwd\t"),
 )
 _VERBS = (
     "?",
@@ -394,7 +394,7 @@ RULES = (
     Rule(("pass",), _NETRC, ("machine", "default")),
     Rule(("pass", "masterauth", "bindpw", "rootpw"), _DIRECTIVE),
     Rule(("pass",), _PASS_LINE, ("=",)),
-    Rule(("pass", "pw", "kennwort", "woord", "senha", "contrasena"), _SAID),
+    Rule(_SAYS_PASSWORD, _SAID),
     Rule(_SAYS_PASSWORD, _SAID_OF, _VERBS),
     Rule(_SAYS_PASSWORD, _AS_PASSWORD, (" is ", " as ", " ist ", " als ", " comme ", " como ")),
     Rule(_SAYS_PASSWORD, _PROMPT, (": ",)),
@@ -411,14 +411,9 @@ RULES = (
     Rule(("net use",), _NET_USE),
     Rule((" pass:", " pw:", " p:"), _USER_COLON, ("user", "login", "u:")),
     Rule(("mdp", "clave", "senha", "has?o", "haslo", "heslo", "lozinka", "salasana", "jelsz?"), _ELSEWHERE, (":", "=")),
-    Rule(
-        ("pass", "pwd", "token", "secret", "key"),
-        _LABELLED,
-        tuple(
-            f"{name}{ends}"
-            for name in ("password", "passwd", "pwd", "token", "secret", "key")
-            for ends in ("] ", ") ", "']", '"]', "',", '",')
-        ),
+    *(
+        Rule((name,), _LABELLED, tuple(f"{name}{ends}" for ends in ("] ", ") ", "']", '"]', "',", '",')))
+        for name in ("password", "passwd", "pwd", "token", "secret", "key")
     ),
     Rule(("auth",), _TUPLE, ("auth=(", "auth = (")),
     Rule(("jsessionid", "phpsessid", "sessionid=", "connect.sid"), _SESSION),
