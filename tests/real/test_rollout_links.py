@@ -40,12 +40,12 @@ class Site:
         machine.sh(OLD_NODE, self.public, OLD_RULE, machine.key("alice"))
         machine.reload_sshd()
 
-    def plays(self, **variables: object) -> tuple[Mapping[str, int], str]:
+    def plays(self, *options: str, **variables: object) -> tuple[Mapping[str, int], str]:
         """Ansible's counts for the node, and all that it printed."""
         said = {"rackmedic_kit": str(self.kit), "rackmedic_public_key": self.public} | variables
         connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         (self.machine.folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"node": connection}}}))
-        argv = ("ansible-playbook", "-i", str(self.machine.folder / "hosts.json"), str(PLAYBOOK), "-e", json.dumps(said))
+        argv = ("ansible-playbook", "-i", str(self.machine.folder / "hosts.json"), str(PLAYBOOK), "-e", json.dumps(said), *options)
         environ = {"ANSIBLE_HOME": str(self.machine.folder / "ansible"), "ANSIBLE_NOCOLOR": "1"}
         printed = self.machine.run(*argv, seconds=ROLE_SECONDS, **environ)
         lines = [line for line in printed.stdout.splitlines() if line.startswith("node ") and "ok=" in line]
@@ -68,6 +68,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_an_upgrade_moves_the_key_and_locks_nobody_out(site: Site) -> None:
     assert site.machine.lets_in("rackmedic", "medic")
+    before = site.owners()
+    counts, printed = site.plays("--check")
+    assert (counts["failed"], site.owners() == before) == (0, True), printed
     counts, printed = site.plays()
     assert (counts["failed"], counts["changed"] > 0) == (0, True), printed
     assert site.machine.lets_in("rackmedic", "medic")

@@ -41,8 +41,9 @@ def _nodes(answers: Answers, findings: Sequence[Finding], public: str) -> list[T
     if repairs(answers) and (not reached or "node kit" in failed):
         install = (
             "rackmedic node-kit --out rackmedic-kit",
-            "scp -r rackmedic-kit root@NODE:/root/",
-            f"echo '{public}' | ssh root@NODE 'sh /root/rackmedic-kit/install.sh --key /dev/stdin && sshd -t && systemctl reload ssh'",
+            "scp -r rackmedic-kit NODE:",
+            "ssh NODE 'sudo rm -rf /root/rackmedic-kit && sudo cp -r rackmedic-kit /root/'",
+            f"echo '{public}' | ssh NODE 'sudo sh /root/rackmedic-kit/install.sh --key /dev/stdin && sudo sshd -t && sudo systemctl reload ssh'",
         )
         steps.append(ToDo("Install the node kit on every node and on the controller (docs/rollout.md has it as an Ansible role):", install))
     if repairs(answers) and not answers["controller"]:
