@@ -1,12 +1,22 @@
-"""Structured logs: one line an event, no secret in any. Set up once, by the command that serves."""
+"""Structured logs: one line an event, no secret in any, and nothing that acts upon a terminal. Set up once, by the command that serves."""
 
 import logging
 import sys
-from typing import Literal
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Literal
 
 import structlog
 
-from kb.redact import cleaned_within, redact
+from kb.numbers import storable
+from kb.redact import cleaned_within, redact, visible
+
+LONGEST_FIELD, LONGEST_TRACE = 2000, 20_000
+"""Characters of one field of a line, and of a traceback."""
+MOST_PARTS, DEEPEST = 50, 4
+"""Elements of a list or mapping that is logged, and how deep they lie in each other."""
+TRACES = frozenset({"exception", "stack"})
+"""Fields of several lines."""
 
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
@@ -22,7 +32,7 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _without_secrets,
+            _clean_event,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -38,10 +48,40 @@ class CleanLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
-        return redact(super().format(record))
+        return log_lines(redact(super().format(record)[: 2 * LONGEST_TRACE]))
 
 
-def _without_secrets(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The last thing before a line is written."""
-    clean: structlog.typing.EventDict = cleaned_within(event)
-    return clean
+def log_field(value: Any, depth: int = 0) -> Any:
+    """One field of a log line: bounded, on one line, every sign that a terminal acts upon or that nobody sees as its code."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value if storable(value) else "(no number)"
+    if isinstance(value, str):
+        return _one_line(value)
+    if depth < DEEPEST and isinstance(value, Mapping):
+        return {_one_line(str(name)): log_field(part, depth + 1) for name, part in islice(value.items(), MOST_PARTS)}
+    if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        return [log_field(part, depth + 1) for part in islice(value, MOST_PARTS)]
+    return _one_line(redact(repr(value)[: 2 * LONGEST_FIELD]))
+
+
+def log_lines(text: str) -> str:
+    """Several lines of a log, bounded: all but the first are indented, so that none poses as a line of its own."""
+    shown = visible(text[:LONGEST_TRACE])
+    return shown.replace("\n", "\n    ") + (" …" if len(text) > LONGEST_TRACE else "")
+
+
+def _one_line(text: str) -> str:
+    shown = visible(text[:LONGEST_FIELD]).replace("\n", "\\n").replace("\t", " ")
+    return shown + (" …" if len(text) > LONGEST_FIELD else "")
+
+
+def _clean_event(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The last thing before a line is written. What is too long is cut before secrets are looked for in it."""
+    short = {name: part[: 2 * LONGEST_TRACE] if isinstance(part, str) else part for name, part in event.items()}
+    clean: structlog.typing.EventDict = cleaned_within(short)
+    return {
+        _one_line(str(name)): log_lines(part) if name in TRACES and isinstance(part, str) else log_field(part)
+        for name, part in clean.items()
+    }
