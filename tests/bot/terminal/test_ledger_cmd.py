@@ -40,6 +40,24 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     assert "cut" in cut.stdout
 
 
+@needs_redis
+def test_who_resumes_is_told_that_somebody_else_changed_a_brake(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
+    assert rackmedic("stop", "power work", environ=environ).returncode == 0
+
+    async def release() -> None:
+        store = await open_store(None, tmp_path)
+        try:
+            await store.redis.delete("rm:ledger:brakes")
+        finally:
+            await store.aclose()
+
+    asyncio.run(release())
+    told = rackmedic("resume", environ=environ)
+    assert (told.returncode, bool(told.stderr)) == (0, True)
+    assert rackmedic("resume", environ=environ).stderr == ""
+
+
 def test_without_a_setting_the_brakes_are_what_the_ledger_takes_by_itself() -> None:
     assert brakes_of(load(None, {})) == Brakes()
 
