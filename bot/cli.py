@@ -1,17 +1,52 @@
 """`rackmedic …`: every command in one place, in the order in which they are met. Nothing heavy is imported, so that --help answers at once."""
 
+import contextlib
+from collections.abc import Iterator
 from importlib import metadata
 from shutil import get_terminal_size
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from bot.commands import ask, begin, brakes, known, measure, serving
 
 NARROW = 60
 """Columns under which boxes would cut the names of options: help is plain text there."""
+
+
+@contextlib.contextmanager
+def _shown_errors() -> Iterator[None]:
+    """What typer says of words that it does not take holds these words: they are shown as everything that is printed."""
+    try:
+        yield
+    except Exception as why:
+        if callable(says := getattr(why, "format_message", None)):
+            from bot.terminal.edge import letters
+            from kb.redact import visible
+
+            shown = visible(letters(says()))
+            why.format_message = lambda: shown  # type: ignore[attr-defined]  # typer's own exceptions have it, under no name that is exported
+        raise
+
+
+class Commands(TyperGroup):
+    """All commands. Their parsing happens in both of these."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """See `TyperGroup.make_context`."""
+        with _shown_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `TyperGroup.invoke`."""
+        with _shown_errors():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="rackmedic",
+    cls=Commands,
     rich_markup_mode=None if get_terminal_size().columns < NARROW else "rich",
     epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
     no_args_is_help=True,

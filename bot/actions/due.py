@@ -86,11 +86,16 @@ class ActionIndex:
         for host in names:
             pipe.hgetall(self._names.treated(host))
         rows = zip(names, await pipe.execute() if names else (), strict=True)
-        return tuple(
-            Treatment(host, datetime.fromisoformat(at), tuple(devices.split()))
-            for host, row in rows
-            for devices, at in hash_of(row).items()
-        )
+        told = (_treatment(host, devices, at) for host, row in rows for devices, at in hash_of(row).items())
+        return tuple(filter(None, told))
+
+
+def _treatment(host: str, devices: str, at: str) -> Treatment | None:
+    """None for a damaged row: it must not keep the others from being read."""
+    try:
+        return Treatment(host, datetime.fromisoformat(at), tuple(devices.split()))
+    except ValueError:
+        return None
 
 
 def mends_host(seen: Record) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from bot.alerts.labels import AlertLabels
 from kb.redact import cleaned_line, visible
 from tools.inventory.ranges import fold
@@ -41,6 +43,17 @@ class Alert:
 
     def stored(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "labels"}
+
+
+_ROW = TypeAdapter(Alert)
+
+
+def read_row(stored: bytes) -> Alert | None:
+    """An alert as `stored` wrote it. None for a damaged row: it must not keep the others from being counted."""
+    try:
+        return _ROW.validate_json(stored)
+    except ValidationError:
+        return None
 
 
 def short(text: object, most: int = LONGEST_NAME) -> str:

@@ -3,15 +3,17 @@
 import json
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from redis.asyncio import Redis
 
-from bot.alerts.alert import MANY, Alert, AlertTally, digest, tally
+from bot.alerts.alert import MANY, Alert, AlertTally, digest, read_row, tally
+from bot.alerts.read import MOST_LEFT
 from bot.alerts.routing import AlertPlace
 from bot.store.keys import Names
 from bot.tasks import awaited
+from kb.numbers import count, whole
 from tools.ledger.reach import text_of
 
 KEPT = timedelta(days=8)
@@ -121,7 +123,8 @@ class AlertBook:
         """Keep them. The number of the newest piece of news that the incident is owed, 0 where it is owed none."""
         of, about = self._key("of", episode), self._key("about", episode)
         rows = await awaited(self._redis.hmget(of, [row.id for row in alerts]))
-        fresh = [row for row, was in zip(alerts, rows, strict=True) if was is None or json.loads(was)["firing"] != row.firing]
+        kept_before = [read_row(was) if was is not None else None for was in rows]
+        fresh = [row for row, was in zip(alerts, kept_before, strict=True) if was is None or was.firing != row.firing]
         room = MOST_KEPT - int(await awaited(self._redis.hlen(of)))
         known = {row.id for row, was in zip(alerts, rows, strict=True) if was is not None}
         kept = [row for row in fresh if row.id in known] + [row for row in fresh if row.id not in known][: max(0, room)]
@@ -136,24 +139,24 @@ class AlertBook:
             pipe.expire(of, KEPT)
             pipe.expire(about, KEPT)
             await pipe.execute()
-        owed, told = (int(row or 0) for row in await awaited(self._redis.hmget(about, ["owed", "told"])))
+        owed, told = (whole(text_of(row)) or 0 for row in await awaited(self._redis.hmget(about, ["owed", "told"])))
         return owed if owed > told else 0
 
-    async def lists_not(self, episode: str, group: str, count: int) -> None:
+    async def lists_not(self, episode: str, group: str, unlisted: int) -> None:
         """How many alerts a group of the sender's has beside those that it lists, as its newest message says. News is only whether there are any,
         for the number moves with every message."""
         left, about = self._key("left", episode), self._key("about", episode)
         before = await awaited(self._redis.hget(left, group))
-        if not count and before is None:
+        if not unlisted and before is None:
             return
         room = before is not None or await awaited(self._redis.hlen(left)) < MOST_GROUPS
         async with self._redis.pipeline(transaction=True) as pipe:
-            if count:
-                pipe.hset(left, group if room else "others", str(count))
+            if unlisted:
+                pipe.hset(left, group if room else "others", str(min(unlisted, MOST_LEFT)))
                 pipe.expire(left, KEPT)
             else:
                 pipe.hdel(left, group)
-            if not count or before is None:
+            if not unlisted or before is None:
                 pipe.hincrby(about, "owed", 1)
             await pipe.execute()
 
@@ -173,7 +176,7 @@ class AlertBook:
         ids = sorted(text_of(row) for row in await awaited(self._redis.smembers(self._key("group", group))))
         episodes = await self._redis.mget([self._key("by", row) for row in ids]) if ids else []
         rows = [await awaited(self._redis.hget(self._key("of", text_of(of)), row)) for row, of in zip(ids, episodes, strict=True) if of]
-        return [Alert(**{**json.loads(row), "firing": False}) for row in rows if row]
+        return [replace(alert, firing=False) for row in rows if row and (alert := read_row(row)) is not None]
 
     async def belongs(self, episode: str, incident: str) -> None:
         """An incident may hear of several episodes: other causes of its hosts, and its own again after the window."""
@@ -197,7 +200,7 @@ class AlertBook:
 
     async def batch(self, episode: str) -> int:
         """Which item of the episode is the next to be stored."""
-        return int(await awaited(self._redis.hget(self._key("about", episode), "batch")) or 0)
+        return whole(text_of(await awaited(self._redis.hget(self._key("about", episode), "batch")))) or 0
 
     async def taken(self, episode: str, batch: int) -> None:
         """The turn of that item begins: whatever comes from now on is another item's."""
@@ -207,13 +210,16 @@ class AlertBook:
     async def tally(self, episode: str) -> AlertTally:
         about = await awaited(self._redis.hgetall(self._key("about", episode)))
         rows = await awaited(self._redis.hvals(self._key("of", episode)))
-        left = sum(map(int, await awaited(self._redis.hvals(self._key("left", episode)))))
-        return tally(about.get(b"cause", b"").decode(), [Alert(**json.loads(row)) for row in rows], int(about.get(b"more", 0)), left)
+        unlisted = sum(count(text_of(row), MOST_LEFT) for row in await awaited(self._redis.hvals(self._key("left", episode))))
+        alerts = [read_row(row) for row in rows]
+        more = count(text_of(about.get(b"more")), MOST_LEFT) + alerts.count(None)
+        return tally(about.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MOST_LEFT))
 
     async def _goes_on(self, episode: str, sign: str, places: OpenPlaces) -> bool:
         """Whether the alert fires in that episode, and may be told where it is."""
         row = await awaited(self._redis.hget(self._key("of", episode), sign))
-        return bool(row) and bool(json.loads(row)["firing"]) and await self.channel(episode) in places.channels
+        alert = read_row(row) if row else None
+        return alert is not None and alert.firing and await self.channel(episode) in places.channels
 
     async def _episode(self, cause: str, place: AlertPlace, places: OpenPlaces) -> str:
         """That of the cause which is going on, or a new one; of too many new ones a single one a channel."""

@@ -10,8 +10,11 @@ from pydantic import BaseModel, Field, ValidationError
 
 from bot.alerts.alert import Alert, RawAlert, read_alert, short
 from bot.alerts.labels import AlertLabels
+from kb.numbers import count
 
 MOST_ALERTS, MOST_LABELS = 1000, 64
+MOST_LEFT = 1_000_000
+"""Alerts that a message counts beside those it lists; one that counts more is taken to count so many."""
 
 
 class UnreadableAlerts(ValueError):
@@ -33,8 +36,7 @@ def read_alertmanager(body: bytes, names: AlertLabels) -> AlertMessage:
     rows = said.get("alerts")
     if str(said.get("version")) != "4" or not isinstance(rows, list):
         raise UnreadableAlerts("not version 4 of Alertmanager's webhook")
-    cut = said.get("truncatedAlerts")
-    left = max(0, len(rows) - MOST_ALERTS) + (max(0, cut) if isinstance(cut, int) else 0)
+    left = min(MOST_LEFT, max(0, len(rows) - MOST_ALERTS) + count(said.get("truncatedAlerts"), MOST_LEFT))
     return AlertMessage([read_alert(_raw(row), names) for row in rows[:MOST_ALERTS] if isinstance(row, dict)], left, _group(said))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bot.commands.expecting import expect
-from bot.terminal.edge import answer, fail, letters, run
+from bot.terminal.edge import answer, fail, letters, run, tell
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Attach, Config, Hosts, Inventory, Json, Sandbox
 
@@ -162,7 +162,7 @@ def parse(
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     facts = read_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
     for fact in facts:
-        typer.echo(fact_line(fact))
+        tell(fact_line(fact))
     if why := unread(facts):
         fail(f"nothing was read: {why}")
 

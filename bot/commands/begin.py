@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import answer, fail, run
+from bot.terminal.edge import answer, fail, run, tell
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config, Json
 
@@ -46,7 +46,7 @@ def init(
     if questions:
         from bot.terminal.setup.questions import template
 
-        typer.echo(template(str(folder)), nl=False)
+        tell(template(str(folder)), end="")
         return
     from bot.terminal.setup.asking import ask
     from bot.terminal.setup.begin import begin
@@ -94,7 +94,7 @@ def manifest(
         raise typer.BadParameter("Slack sends to https:// addresses only, such as https://rackmedic.example.com/slack/events")
     from bot.slack.manifest import as_yaml
 
-    typer.echo(as_yaml(http), nl=False)
+    tell(as_yaml(http), end="")
 
 
 @commands.command(name="node-kit", rich_help_panel=PANEL)
@@ -111,4 +111,4 @@ def node_kit(
     from bot.terminal.node_kit import write_kit
 
     for path in answer(lambda: write_kit(out, sign)):
-        typer.echo(path)
+        tell(path)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import fail, run
+from bot.terminal.edge import fail, run, tell
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config
 from bot.terminal.ticket import ticket
@@ -24,7 +24,7 @@ def serve(
 
     if problems := missing_for_serve(settings):
         for problem in problems:
-            typer.echo(problem, err=True)
+            tell(problem, err=True)
         fail(f"{len(problems)} setting(s) missing", 2)
     from bot.run.serve import serve as listen
     from bot.run.workers import own_command

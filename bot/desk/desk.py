@@ -221,6 +221,8 @@ class Desk:
             if items := await self._inbox.peek(lease.incident, 1):
                 if (again_at := await self._one(lease, items[0])) is not None:
                     return again_at
+            elif await self._inbox.drop_damaged(lease.incident, lease.token):
+                log.error("desk.damaged_item", incident=lease.incident)
             elif await lease.release():
                 return None
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, cast
 
+from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
@@ -21,13 +22,14 @@ from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
 from graph.state import Item, ItemKind, Lifecycle, Origin
-from kb.redact import without_secrets
+from kb.redact import cleaned_start, without_secrets
 from tools.clock import Clock
 
 SEEN_FOR = timedelta(days=8)
 """Slack may deliver again for hours; we remember for more than a week."""
 Begun = Literal["begun", "cut"]
 WORK = "work"
+LONGEST_LETTER = 4000
 NOTHING = Concern()
 
 
@@ -88,6 +90,7 @@ class Inbox:
         self._enqueue = redis.register_script(scripts.ENQUEUE)
         self._finish = redis.register_script(scripts.FINISH)
         self._post = redis.register_script(scripts.POST)
+        self._set_aside = redis.register_script(scripts.SET_ASIDE)
         self._come_due = redis.register_script(scripts.COME_DUE)
         self._fire = redis.register_script(scripts.FIRE)
         self._bind = redis.register_script(scripts.BIND)
@@ -176,9 +179,9 @@ class Inbox:
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def peek(self, incident: str, count: int | None = None) -> list[Item]:
-        """What waits, oldest first; the first is the one whose turn runs."""
+        """What waits, oldest first; the first is the one whose turn runs. A damaged row is passed over."""
         rows = await awaited(self._redis.lrange(self._names.of(incident, "inbox"), 0, -1 if count is None else count - 1))
-        return [_item(row) for row in rows]
+        return [item for row in rows if (item := _item(row)) is not None]
 
     async def open_incidents(self) -> list[str]:
         """Incidents that are not closed, oldest first."""
@@ -230,6 +233,16 @@ class Inbox:
     async def give_up(self, incident: str, token: str, item: str, letter: str) -> None:
         """Set the item aside as a dead letter; timers stay as they were."""
         await self._leave(incident, token, item, letter, [], NOTHING)
+
+    async def drop_damaged(self, incident: str, token: str) -> bool:
+        """Set the oldest row aside where it cannot be read, so that it keeps no other item waiting; whether it was so."""
+        row = cast(bytes | None, await awaited(self._redis.lindex(self._names.of(incident, "inbox"), 0)))
+        if row is None or _item(row) is not None:
+            return False
+        text = cleaned_start(row.decode("utf-8", "replace"), LONGEST_LETTER)
+        letter = json.dumps({"incident": incident, "why": "it cannot be read", "at": self._clock.now().isoformat(), "row": text})
+        keys = [self._names.lease(incident), self._names.of(incident, "inbox"), self._names.due, self._names.dead]
+        return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LOST)
 
     async def concerns(self, incident: str, about: Concern) -> None:
         """Under the lease: a second report of this joins from now on; `finish` takes away what it concerns no more."""
@@ -303,8 +316,11 @@ def _element(item: Item) -> str:
     return f"{item.id}\n{json.dumps({**without_secrets(item.model_dump(mode='json')), 'id': item.id}, ensure_ascii=False)}"
 
 
-def _item(row: bytes) -> Item:
-    return Item.model_validate_json(row.split(b"\n", 1)[1])
+def _item(row: bytes) -> Item | None:
+    try:
+        return Item.model_validate_json(row.partition(b"\n")[2])
+    except ValidationError:
+        return None
 
 
 def _due(member: bytes, score: bytes) -> Due:

@@ -228,6 +228,17 @@ return 1
 what still waits for it is worked off, and nobody joins it meanwhile. `keep` is `held` where we hold nodes of it: such
 an incident stays until they are back."""
 
+SET_ASIDE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+if redis.call('LINDEX', KEYS[2], 0) ~= ARGV[2] then return 0 end
+redis.call('LPOP', KEYS[2])
+if redis.call('LLEN', KEYS[2]) == 0 then redis.call('ZREM', KEYS[3], ARGV[4] .. ' work') end
+redis.call('RPUSH', KEYS[4], ARGV[3])
+redis.call('LTRIM', KEYS[4], -1000, -1)
+return 1
+"""
+"""KEYS lease, inbox, due, dead. ARGV the lease's token, the oldest row as it was read, the dead letter, the incident."""
+
 POST = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 local before = redis.call('HGET', KEYS[2], ARGV[2]) or ''

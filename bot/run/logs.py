@@ -6,15 +6,20 @@ Strangers choose what stands in some fields (a path, a name, what a library says
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from itertools import islice
+from typing import Any, Literal
 
 import structlog
 
-from kb.redact import cleaned_within, redact, visible
+from kb.numbers import storable
+from kb.redact import cleaned_start, cleaned_within, visible
 
-MAX_FIELD: Final = 2_000  # characters of one field
-MAX_TRACEBACK: Final = 20_000
-TRACEBACKS: Final = frozenset({"exception", "stack"})  # fields of more lines than one
+LONGEST_FIELD, LONGEST_TRACE = 2000, 20_000
+"""Characters of one field of a line, and of a traceback."""
+MOST_PARTS, DEEPEST = 50, 4
+"""Elements of a list or mapping that is logged, and how deep they lie in each other."""
+TRACES = frozenset({"exception", "stack"})
+"""Fields of several lines."""
 
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
@@ -30,7 +35,7 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _without_secrets,
+            _clean_event,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -46,30 +51,44 @@ class CleanLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
         """See `logging.Formatter.formatMessage`. What is quoted in a message begins no line of its own."""
-        return log_field(super().formatMessage(record))
+        return _one_line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
-        return log_field(redact(super().format(record)), MAX_TRACEBACK, lines=True)
+        return log_lines(cleaned_start(super().format(record), 2 * LONGEST_TRACE))
 
 
-def log_field(text: str, most: int = MAX_FIELD, *, lines: bool = False) -> str:
-    """Return text as a field of a log: bounded, what is invisible or obeyed by a terminal spelled out, and on one line unless it may have `lines`."""
-    cut = f"{text[:most]}… ({len(text) - most:,} more characters)" if len(text) > most else text
-    shown = visible(cut)
-    return shown if lines else shown.replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _without_secrets(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The last thing before a line is written."""
-    return {name: _field(value, name) for name, value in cleaned_within(event).items()}
-
-
-def _field(value: Any, name: str = "") -> Any:
+def log_field(value: Any, depth: int = 0) -> Any:
+    """One field of a log line: bounded, on one line, every sign that a terminal acts upon or that nobody sees as its code."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value if storable(value) else "(no number)"
     if isinstance(value, str):
-        return log_field(value, MAX_TRACEBACK, lines=True) if name in TRACEBACKS else log_field(value)
-    if isinstance(value, Mapping):
-        return {str(key): _field(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_field(part) for part in value]
-    return value if value is None or isinstance(value, int | float) else log_field(str(value))
+        return _one_line(value)
+    if depth < DEEPEST and isinstance(value, Mapping):
+        return {_one_line(str(name)): log_field(part, depth + 1) for name, part in islice(value.items(), MOST_PARTS)}
+    if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        return [log_field(part, depth + 1) for part in islice(value, MOST_PARTS)]
+    return _one_line(cleaned_start(repr(value), 2 * LONGEST_FIELD))
+
+
+def log_lines(text: str) -> str:
+    """Several lines of a log, bounded: all but the first are indented, so that none poses as a line of its own."""
+    shown = visible(text[:LONGEST_TRACE])
+    return shown.replace("\n", "\n    ") + (" …" if len(text) > LONGEST_TRACE else "")
+
+
+def _one_line(text: str) -> str:
+    shown = visible(text[:LONGEST_FIELD]).replace("\n", "\\n").replace("\t", " ")
+    return shown + (" …" if len(text) > LONGEST_FIELD else "")
+
+
+def _clean_event(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The last thing before a line is written."""
+    short = {name: cleaned_start(part, 2 * LONGEST_TRACE) if isinstance(part, str) else part for name, part in event.items()}
+    clean: structlog.typing.EventDict = cleaned_within(short)
+    return {
+        _one_line(str(name)): log_lines(part) if name in TRACES and isinstance(part, str) else log_field(part)
+        for name, part in clean.items()
+    }

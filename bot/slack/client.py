@@ -17,11 +17,13 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
 from bot.slack.pace import CallTurns, Pace
+from kb.numbers import seconds
 from kb.redact import cleaned, cleaned_within
 
 SlackClient = AsyncWebClient
 """What `slack_client` makes, for those who only pass it on."""
 
+LONGEST_REST = 3600.0
 SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 
@@ -69,7 +71,7 @@ def _rests(no: SlackApiError) -> float:
     if getattr(no.response, "status_code", 0) != 429:
         return 0.0
     after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
-    return max(1.0, float(after)) if str(after).isdigit() else 1.0
+    return max(1.0, seconds(after, LONGEST_REST) or 1.0)
 
 
 def slack_client(

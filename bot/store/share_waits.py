@@ -9,7 +9,11 @@ from redis.asyncio import Redis
 from bot.policy.shares import Limit, Over, TenantWaits
 from bot.store.keys import Names
 from bot.tasks import awaited
+from kb.numbers import seconds
 from tools.clock import Clock
+
+LATEST = 253_000_000_000.0
+"""Seconds since 1970 of the last moment that a date can hold, roughly."""
 
 
 class ShareWaits:
@@ -75,7 +79,9 @@ def _parted(member: bytes) -> tuple[str, str]:
 
 
 def _row(tenant: str, rows: list[tuple[str, float, bool]], why: bytes) -> TenantWaits:
-    limit, _, until = why.decode().partition(" ")
-    over = Over(Limit(limit or Limit.INCIDENTS), datetime.fromtimestamp(float(until), UTC) if until else None)
+    limit, _, until = why.decode("utf-8", "replace").partition(" ")
+    known = limit if limit in {*Limit} else Limit.INCIDENTS  # a damaged row says least
+    ends = seconds(until, LATEST)
+    over = Over(Limit(known), None if ends is None else datetime.fromtimestamp(ends, UTC))
     new = frozenset(incident for incident, _, is_new in rows if is_new)
     return TenantWaits(tenant, tuple(incident for incident, _, _ in rows), datetime.fromtimestamp(rows[0][1], UTC), over, new)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import indented, json_line, paper
 from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
@@ -45,7 +46,7 @@ WIDE = 140
 def show(title: str, rows: Rows, as_json: bool) -> None:
     """Print `{schema, items}`, or a table of the columns that people read."""
     if as_json:
-        print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
+        tell(json.dumps({"schema": 1, "items": list(rows)}, default=str))
         return
     console = paper()
     if title in PEOPLE and console.width < WIDE:

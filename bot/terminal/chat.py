@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from rich.text import Text
@@ -19,7 +18,7 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.diagnose import BETWEEN, first_message, watched
 from bot.terminal.document import document
-from bot.terminal.edge import complain, letters
+from bot.terminal.edge import complain, letters, tell
 from bot.terminal.paper import indented, json_line, paper
 from bot.terminal.piped import piped_lines
 from bot.terminal.replies import LONGEST, ThreadReply
@@ -65,12 +64,12 @@ async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json
         item = first_message(world, request, stage)
         async with _opened(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
             await talk.begin(item)
-            typer.echo(f"\n{HELP}\n{HERE if talk.decides else NOT_HERE} /help tells more.", err=True)
+            tell(f"\n{HELP}\n{HERE if talk.decides else NOT_HERE} /help tells more.", err=True)
             async for line in lines(talk.offers):
                 if not await talk.answered(line):
                     break
             if as_json:
-                print(json_line(await talk.document()))
+                tell(json_line(await talk.document()))
     return 0
 
 
@@ -138,7 +137,7 @@ class TerminalTalk:
             return False
         try:
             if word == "/help":
-                typer.echo(self._help(), err=True)
+                tell(self._help(), err=True)
             elif word == "/attach":
                 await self._say(f"here is {Path(rest.strip()).name}", self.by, read_logs([Path(rest.strip())], word))
             elif word == "/wait" and self.decides:

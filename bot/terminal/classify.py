@@ -9,6 +9,7 @@ from rich.text import Text
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.run.world import model_of
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from graph.model.reasoner import Declined, Material, Reading
 from graph.reading.blended import blended
@@ -31,7 +32,7 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
         ranked = blended(ranked, reading.causes)
     without = reading.reason if isinstance(reading, Declined) else ""
     if as_json:
-        print(
+        tell(
             json.dumps(
                 {"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:most]], **_told(reading, without)}
             )

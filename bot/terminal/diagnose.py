@@ -8,7 +8,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -16,7 +15,8 @@ from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.document import document
-from bot.terminal.paper import json_line, paper
+from bot.terminal.edge import tell
+from bot.terminal.paper import Paper, json_line, paper
 from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, note_without_inventory, refuse_without_inventory, stage_of
@@ -42,7 +42,7 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
         state, report, told = await _turns(world, first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
         replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
-        print(json_line(document(state, report) | replies))
+        tell(json_line(document(state, report) | replies))
     else:
         paper().print(report_text(state, report))
         for row in told:
@@ -99,7 +99,7 @@ def _line(progress: Progress) -> Text:
 @contextlib.contextmanager
 def watched(*, quiet: bool) -> Iterator[LiveLine]:
     """A live line on stderr where somebody sits there."""
-    err = Console(stderr=True)
+    err = Paper(stderr=True)
     if quiet or not err.is_terminal:
         yield LiveLine(None)
         return

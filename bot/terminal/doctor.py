@@ -17,6 +17,7 @@ from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.store.ledger_keys import has_key, ledger_key, older_keys
 from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_store
 from bot.store.version import STORE_VERSION
+from bot.terminal.edge import tell
 from bot.terminal.examination.channels import channel_findings
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
@@ -41,7 +42,7 @@ async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
     """Try everything at once, print, and return 1 when something must be mended."""
     findings = await examined(settings, hosts)
     if as_json:
-        print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
+        tell(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
     else:
         paper().print(findings_table(findings))
     return int(any(finding.state == "fail" for finding in findings))

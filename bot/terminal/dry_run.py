@@ -12,6 +12,7 @@ from bot.cards.approvals.files import known_of
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import indented, paper
 from bot.terminal.requests import DryRunRequest
 from bot.terminal.shared import looking, refuse_without_inventory, stage_of
@@ -43,7 +44,7 @@ async def rehearse(world: World, remedy: Remedy, request: DryRunRequest) -> int:
     action, seen = await _seen(remedy, request, world)
     gone = await would_delete(action, world.transport)
     if request.as_json:
-        print(json.dumps({"schema": 1, **_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})}))
+        tell(json.dumps({"schema": 1, **_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})}))
     else:
         _print(remedy, action, seen, gone)
     return int(any(row.ok is not True for row in seen))

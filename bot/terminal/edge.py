@@ -1,6 +1,7 @@
 """The edge of every command: settings in, an exit code out, one sentence on stderr instead of a traceback. Imports nothing heavy."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -20,9 +21,24 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 def complain(message: str) -> None:
     """One sentence on stderr."""
+    tell(f"rackmedic: {message}", err=True)
+
+
+def tell(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
+    """Print: what of it would act upon the terminal, or is not seen, stands there as its code. Everything that commands print goes through here or
+    through `bot.terminal.paper.Paper`."""
     from kb.redact import visible
 
-    typer.echo(f"rackmedic: {visible(letters(message))}", err=True)
+    print(visible(letters(str(text))), end=end, file=sys.stderr if err else sys.stdout, flush=flush)
+
+
+def hand_out(content: bytes, *, text: bool) -> None:
+    """A document on standard output: a text as everything that is printed, a picture or a PDF as it is."""
+    if text:
+        tell(content.decode("utf-8", "replace"), end="")
+        return
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def letters(text: str) -> str:
@@ -52,7 +68,7 @@ def run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     try:
         code = answer(lambda: asyncio.run(_until_interrupted(work)))
     except (KeyboardInterrupt, asyncio.CancelledError):  # asyncio passes the latter on where something else cancelled us in the same moment
-        typer.echo("interrupted", err=True)
+        tell("interrupted", err=True)
         code = 130
     raise typer.Exit(code)
 
@@ -82,5 +98,5 @@ def settings(config: Path | None) -> Any:
         return load(config)
     except BadSettings as why:
         for problem in why.problems:
-            typer.echo(problem, err=True)
+            tell(problem, err=True)
         fail(f"{len(why.problems)} problem(s) with the settings", 2)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
+from bot.terminal.edge import hand_out, tell
 from bot.terminal.paper import json_line
 from graph.reasoning.contracts import Verified
 from graph.reasoning.nodes import ReasonGraph
@@ -47,11 +48,11 @@ async def explain_incident(settings: "Settings", request: ExplainRequest) -> int
         _write(request.svg, picture(graph, titles))
     elif request.as_json:
         checked = {} if came is None else {"verified": _row(came)}
-        print(json_line(graph.document() | checked))
+        tell(json_line(graph.document() | checked))
     else:
-        print("\n".join(in_lines(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
+        tell("\n".join(in_lines(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
         if came is not None:
-            print("\n".join(("", *verdict(came))))
+            tell("\n".join(("", *verdict(came))))
     return 1 if came is not None and came.broken else 0
 
 
@@ -97,13 +98,11 @@ async def _of(state: "Incident", ports: "Ports", request: ExplainRequest) -> tup
 
 
 def _write(out: Path, content: bytes) -> None:
-    import sys
-
     if str(out) == SVG:
-        sys.stdout.buffer.write(content)
+        hand_out(content, text=True)
         return
     try:
         out.write_bytes(content)
     except OSError as why:
         raise Refusal(f"--svg {out}: cannot be written: {why.strerror}") from why
-    print(f"{out}: the reasoning as a picture, {len(content):,} bytes.")
+    tell(f"{out}: the reasoning as a picture, {len(content):,} bytes.")

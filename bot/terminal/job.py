@@ -12,6 +12,7 @@ from rich.text import Text
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import json_line, paper
 from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from tools.inventory.hosts import Inventory
@@ -68,7 +69,7 @@ async def show_job(world: World, job: str, *, as_json: bool) -> int:
     seen = await job_seen(world, job)
     row = _row(seen, world.ports.inventory)
     if as_json:
-        print(json_line({"schema": 1, **row}))
+        tell(json_line({"schema": 1, **row}))
         return 0
     table = Table(show_header=False, box=None)
     for name, value in row.items():

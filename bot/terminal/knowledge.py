@@ -14,6 +14,7 @@ from rich.text import Text
 from bot.refusal import Refusal
 from bot.run.site import BadSite, site_checks, site_filters, site_guides, site_incidents, site_pages, site_rules, site_skus, site_taxonomy
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from kb.history.bm25 import Corpus
 from kb.redact import redact
@@ -83,7 +84,7 @@ def search(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
             {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
             for one, score in found
         ]
-        print(json.dumps({"schema": 1, "items": items}))
+        tell(json.dumps({"schema": 1, "items": items}))
     elif found:
         table = Table("", header_style="bold", box=None)
         for name in ("id", "label", "what"):
@@ -113,7 +114,7 @@ def show(settings: Settings, name: str, *, as_json: bool) -> int:
         like = get_close_matches(name, [one.id for one in everything(settings)], n=3)
         raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
     if as_json:
-        print(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
+        tell(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
         return 0
     console = paper(whole=True)
     for one in found:
@@ -136,7 +137,7 @@ def list_all(settings: Settings, kind: str, label: str, *, ours: bool, as_json: 
         if (not kind or one.kind == kind) and f"{one.label}.".startswith(f"{label}." if label else "") and (one.ours or not ours)
     ]
     if as_json:
-        print(json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]}))
+        tell(json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]}))
         return 0
     console = paper(whole=True)
     for one in rows:
@@ -159,7 +160,7 @@ def stats(settings: Settings, *, as_json: bool) -> int:
         "leaves_without_an_incident": untold,
     }
     if as_json:
-        print(json.dumps({"schema": 1, **whole}))
+        tell(json.dumps({"schema": 1, **whole}))
         return 0
     console = paper(whole=True)
     console.print(
@@ -187,7 +188,7 @@ def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
         raise Refusal(f"{at} is no folder", 2)
     problems, parts = problems_of(settings.model_copy(update={"kb_dir": at})), [part for part in PARTS if (at / part).is_dir()]
     if as_json:
-        print(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
+        tell(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
     else:
         paper(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
     return 1 if problems else 0

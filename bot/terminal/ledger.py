@@ -17,6 +17,7 @@ from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
 from bot.store.ledger_keys import renew_key
 from bot.store.store import Store
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from bot.terminal.stored import stored
 from kb.redact import visible
@@ -53,12 +54,12 @@ async def verify(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -
         report = await ledger.verify(heads)
     if as_json:
         row = {"entries": report.entries, "head": report.head, "good": report.good, "broken_at": report.broken_at}
-        print(json.dumps({"schema": 1, **row, "missing_heads": list(report.missing_heads)}))
+        tell(json.dumps({"schema": 1, **row, "missing_heads": list(report.missing_heads)}))
     elif report.good:
-        print(f"intact: {report.entries} entries, head {report.head or '(none)'}")
+        tell(f"intact: {report.entries} entries, head {report.head or '(none)'}")
     else:
         cut = f"; its end was cut: {len(report.missing_heads)} posted head(s) are not in it" if report.missing_heads else ""
-        print(f"NOT intact: the chain breaks at entry {report.broken_at}{cut}" if not report.intact else f"NOT whole{cut}")
+        tell(f"NOT intact: the chain breaks at entry {report.broken_at}{cut}" if not report.intact else f"NOT whole{cut}")
     return 0 if report.good else 1
 
 
@@ -66,7 +67,7 @@ async def export(settings: Settings) -> int:
     """Every audit line as JSON lines, oldest first."""
     async with _ledger(settings) as ledger:
         async for line in ledger.export():
-            print(line)
+            tell(line)
     return 0
 
 
@@ -75,16 +76,22 @@ async def stop(settings: Settings, why: str) -> int:
     async with _ledger(settings) as ledger:
         await ledger.stop(who(), why)
         running = (await ledger.status()).executing
-    print("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
+    tell("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
     return 0
+
+
+WAS_ALTERED = "the kill switch, a breaker or a held host had been changed in Redis by somebody else; they count from now on as `rackmedic status` shows them"
+STILL_ALTERED = "the kill switch, a breaker or a held host was changed in Redis by somebody else: nothing starts until `rackmedic resume`"
 
 
 async def resume(settings: Settings, group: str) -> int:
     """Kill switch off, or a group's breaker reset."""
     async with _ledger(settings) as ledger:
-        tripped = group in (await ledger.status()).breakers
+        tripped, altered = group in (await ledger.status()).breakers, await ledger.altered()
         await (ledger.reset_breaker(group, who()) if group else ledger.resume(who()))
-    print(_let_go(group, tripped) if group else "resumed: approved remedies may start again")
+    tell(_let_go(group, tripped) if group else "resumed: approved remedies may start again")
+    if altered:
+        tell(STILL_ALTERED if group else WAS_ALTERED, err=True)
     return 0
 
 
@@ -97,7 +104,7 @@ async def set_back(settings: Settings) -> int:
     async with _store(settings) as store:
         ledger = await open_ledger(settings, store, NO_HOSTS, WallClock(), changing=True)
         await _tell(store, await ledger.rewind_clock(who()))
-    print("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
+    tell("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
     return 0
 
 
@@ -124,17 +131,17 @@ async def rotate(settings: Settings, *, as_json: bool) -> int:
         await _tell(store, anew)
         now = await ledger.keys()
     if as_json:
-        print(
+        tell(
             json.dumps({"schema": 1, "key": now.current, "older": list(now.older), "superseded": list(anew), "running": list(now.running)})
         )
         return 0
-    print(
+    tell(
         f"the ledger is signed with the key {now.current} from now on; earlier ones, kept for what they signed: {' '.join(now.older) or 'none'}"
     )
-    print(f"superseded, and proposed anew: {' '.join(anew) or 'nothing'}")
+    tell(f"superseded, and proposed anew: {' '.join(anew) or 'nothing'}")
     if now.running:
-        print(f"begun under an earlier key, and ends under it: {' '.join(now.running)}")
-    print("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
+        tell(f"begun under an earlier key, and ends under it: {' '.join(now.running)}")
+    tell("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
     return 0
 
 
@@ -150,7 +157,7 @@ async def status(settings: Settings, *, as_json: bool) -> int:
             "unknown": list(now.unknown),
         }
         row["brakes"] = _as_set(brakes)
-        print(json.dumps({"schema": 1, **row}))
+        tell(json.dumps({"schema": 1, **row}))
         return 0
     paper().print(brakes_table(now, brakes))
     return 0

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -14,9 +14,10 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.catalogues import fact_row
 from bot.terminal.differences import Differences
+from bot.terminal.edge import tell
 from bot.terminal.heat import heat_table, write
 from bot.terminal.job import jobs_hosts
-from bot.terminal.paper import json_line, paper
+from bot.terminal.paper import Paper, json_line, paper
 from bot.terminal.requests import LookRequest
 from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from kb.keys import find
@@ -45,7 +46,7 @@ async def look_at(world: World, request: LookRequest) -> int:
         async for answer in _answers(world, hosts, checks):
             show.add(answer)
     if request.out and isinstance(show, _Screen) and show.heat:
-        Console(stderr=True).print(Text(_drawn(show.heat, request.out)))
+        Paper(stderr=True).print(Text(_drawn(show.heat, request.out)))
     return int(not show.looked)
 
 
@@ -125,8 +126,8 @@ class _Lines:
         self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
         for fact in answer.facts:
             row = {"host": fact.host or answer.host, **fact_row(replace(fact, line=redact(fact.line)))}
-            print(json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
-        print(end="", flush=True)
+            tell(json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
+        tell(end="", flush=True)
 
 
 @dataclass(slots=True)
@@ -153,7 +154,7 @@ class _Screen:
         return self.world.ports.inventory.hosts[host].sku in self.world.ports.skus
 
     def __enter__(self) -> "_Screen":
-        err = Console(stderr=True)
+        err = Paper(stderr=True)
         if err.is_terminal:
             self._live = Live(get_renderable=self._partial, console=err, transient=True, refresh_per_second=4)
             self._live.start()
@@ -183,7 +184,7 @@ class _Screen:
         head = Text.assemble(
             (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold(waits)}"[:400] if waits else ""
         )
-        return Group(head, *list(self._parts())[: max(4, Console(stderr=True).height - 4)])
+        return Group(head, *list(self._parts())[: max(4, Paper(stderr=True).height - 4)])
 
     def _parts(self) -> Iterator[RenderableType]:
         if self.heat:

@@ -4,14 +4,17 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import Final
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.text import TextType
+from rich.segment import Segment
+from rich.text import Text, TextType
 
+from bot.terminal.edge import letters
 from kb.redact import visible
 
 PIPED = 10_000
@@ -20,14 +23,45 @@ LINE = 80
 _ODD: Final = re.compile(r"[^\x20-\x7e]")
 
 
-def paper(*, whole: bool = False) -> Console:
+class Paper(Console):
+    """Prints no sign of a stranger's that a terminal acts upon or that nobody sees: such a sign stands there as its code. No text is markup."""
+
+    def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
+        super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """See `Console.render`. Cleaned before it is laid out, and once more as it leaves."""
+        for segment in super().render(_shown(renderable), options):
+            yield segment if segment.control else Segment(_safe(segment.text), segment.style)
+
+
+def _shown(renderable: RenderableType) -> RenderableType:
+    if isinstance(renderable, str):
+        return _safe(renderable)
+    if isinstance(renderable, Text) and (plain := _safe(renderable.plain)) != renderable.plain:
+        made = renderable.blank_copy(plain)  # its parts' styles go: their places have moved
+        made.stylize(renderable.style)
+        return made
+    return renderable
+
+
+def _safe(text: str) -> str:
+    return visible(letters(text))
+
+
+def paper(*, whole: bool = False) -> Paper:
     """Standard output. COLUMNS wins over both, except for what is `whole` where it is no terminal: a table in which a script looks for words."""
-    return Console(width=PIPED if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED, 50)).columns)
+    return Paper(width=PIPED if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED, 50)).columns)
 
 
 def json_line(row: object) -> str:
     """A document on one line. Signs that a terminal would act upon and those that nobody sees are escaped; whoever reads it as JSON gets them back."""
-    return _ODD.sub(_escaped, json.dumps(row, default=str, ensure_ascii=False))
+    return json_shown(json.dumps(row, default=str, ensure_ascii=False))
+
+
+def json_shown(text: str) -> str:
+    """The same for a text that is JSON already."""
+    return _ODD.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bot.pictures.drawing import Drawing
 from bot.postmortem.single import PICTURES, PictureName, one_drawing
 from bot.refusal import Refusal
+from bot.terminal.edge import tell
 from bot.terminal.paper import json_line
 from bot.terminal.requests import picture_kind
 
@@ -74,13 +75,13 @@ def written(drawing: Drawing, request: PictureRequest) -> int:
 def show(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
     """On stdout. `size`: bytes of the file that was written."""
     if request.as_json:
-        print(json_line(as_json(drawing, request, size)))
+        tell(json_line(as_json(drawing, request, size)))
         return
     if request.out is None or terminal:
-        sys.stdout.write(drawing.text)
+        tell(drawing.text, end="")
     if request.out is not None:
         kind = picture_kind(request.out, "a picture").upper()
-        print(f"{request.out}: {kind}, {size:,} bytes: {drawing.words} Read it before it leaves.")
+        tell(f"{request.out}: {kind}, {size:,} bytes: {drawing.words} Read it before it leaves.")
 
 
 def as_json(drawing: Drawing, request: PictureRequest, size: int) -> dict[str, Any]:

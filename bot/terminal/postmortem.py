@@ -13,6 +13,7 @@ from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import CustomerSide, IncidentSources, called_by_id
 from bot.postmortem.page import Page, as_json
 from bot.refusal import Refusal
+from bot.terminal.edge import hand_out, tell
 from bot.terminal.paper import json_line
 
 if TYPE_CHECKING:
@@ -70,12 +71,11 @@ async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
         _write(request.out, content)
     if request.as_json:
         row = {"file": str(request.out), "format": request.written, "bytes": len(content)} if request.to_file else {}
-        print(json_line({**as_json(page), **row}))
+        tell(json_line({**as_json(page), **row}))
     elif request.to_file:
-        print(f"{request.out}: {FORMATS[request.written].says}, {len(content):,} bytes, for {_readers(page)}. Read it before it leaves.")
+        tell(f"{request.out}: {FORMATS[request.written].says}, {len(content):,} bytes, for {_readers(page)}. Read it before it leaves.")
     else:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        hand_out(content, text=FORMATS[request.written].text)
     return 0
 
 

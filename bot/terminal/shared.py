@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from bot.refusal import Refusal
 from bot.run.world import World, open_world
 from bot.settings import Settings
+from bot.terminal.edge import tell
 
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
@@ -39,7 +38,7 @@ def without_inventory(settings: Settings, inventory: Path | None, case: Path | N
 def note_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
     """Say on stderr that no host can be known, where what was written is of use without."""
     if without_inventory(settings, inventory, case):
-        typer.echo(f"rackmedic: {NO_INVENTORY}; only what was written is read", err=True)
+        tell(f"rackmedic: {NO_INVENTORY}; only what was written is read", err=True)
 
 
 def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:

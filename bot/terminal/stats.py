@@ -16,6 +16,7 @@ from bot.postmortem.inside import duration
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from bot.terminal.stored import stored
 from kb.redact import visible
@@ -27,7 +28,7 @@ async def show_stats(settings: Settings, days: int, *, as_json: bool) -> int:
     async with stored(settings, "incidents") as store:
         summary = summed(*await Courses(store.redis).since(WallClock().now() - timedelta(days=days)))
     if as_json:
-        print(json.dumps(stats_document(summary)))
+        tell(json.dumps(stats_document(summary)))
     else:
         paper().print(stats_text(summary, days))
     return 0

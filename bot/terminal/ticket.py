@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bot.refusal import Refusal
-from bot.terminal.edge import run
+from bot.terminal.edge import run, tell
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config, Inventory, Json
 
@@ -82,9 +82,9 @@ async def _export(settings: "Settings", incident: str, file: Path, *, preview: b
             raise Refusal(str(why)) from why
     raw, whole = made.document.canonical(), _readable(made.document.canonical())
     if not made.facts_kept:
-        typer.echo("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
+        tell("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
     if preview:
-        print(whole)
+        tell(whole)
         return 0
     _write(file, whole)
     row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": made.document.format, **_counts(made.document)}
@@ -106,7 +106,7 @@ async def _import(settings: "Settings", file: Path, tenant: str, *, preview: boo
     except BadTicket as why:
         raise Refusal("\n".join([f"{file} is no ticket that can be read:", *why.problems])) from why
     if read.ignored:
-        typer.echo(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
+        tell(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
     if preview:
         from rich.text import Text
 
@@ -141,7 +141,7 @@ def _raw(file: Path) -> bytes:
 
 def _write(file: Path, whole: str) -> None:
     if str(file) == "-":
-        print(whole)
+        tell(whole)
         return
     try:
         file.write_text(whole + "\n")
@@ -150,7 +150,9 @@ def _write(file: Path, whole: str) -> None:
 
 
 def _readable(raw: bytes) -> str:
-    return json_of.dumps(json_of.loads(raw), indent=1, ensure_ascii=False)
+    from bot.terminal.paper import json_shown
+
+    return json_shown(json_of.dumps(json_of.loads(raw), indent=1, ensure_ascii=False))
 
 
 def _counts(document: Any) -> dict[str, int]:
@@ -163,4 +165,4 @@ def _in_words(row: dict[str, Any]) -> str:
 
 
 def _say(row: dict[str, Any], as_json: bool, words: str) -> None:
-    print(json_of.dumps({"schema": 1, **row}) if as_json else words)
+    tell(json_of.dumps({"schema": 1, **row}) if as_json else words)

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from bot.cards.incidents import rows as shown
 from bot.cards.incidents.handoff import Handoff, Moment, handoff, timeline
 from bot.cards.incidents.rows import Titles
+from graph.exchange.ordinary import ORDINARY
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, Origin
+from kb.names import Names, fold, parts_of
 from kb.redact import cleaned_start, visible
 from kb.shapes import StrictModel
 
@@ -87,17 +89,35 @@ class _Told:
     """Words on their way out: no secret, no name of a customer, nothing that hides, no line too long."""
 
     def __init__(self, customers: Collection[str], hosts: Collection[str] = ()) -> None:
-        names = _either(map(re.escape, customers))
-        known = _either(
-            f"{re.escape(host.rstrip(DIGITS))}(?=[0-9[])" if host[-1:].isdigit() else rf"{re.escape(host)}(?!\w)" for host in hosts
-        )
-        kept = rf"(?P<host>(?<!\w){known})|" if known else ""
-        self._names = re.compile(rf"{kept}(?<![^\W_]){names}(?![^\W_])", re.IGNORECASE) if names else None
+        self._names = Names(customers, ORDINARY)
+        self._pattern = self._names.pattern()
+        known = _either(self._host(name.lower()) for name in hosts)
+        self._hosts = re.compile(rf"(?<!\w){known}") if known else None
+
+    def _host(self, name: str) -> str:
+        """The name, and its like with other numbers; not where a tenant's name and a number are all of it."""
+        stem = name.rstrip(DIGITS)
+        if stem == name or parts_of(stem) in {parts_of(one) for one in self._names.known}:
+            return rf"{re.escape(name)}(?!\w)"
+        return f"{re.escape(stem)}(?=[0-9[])"
 
     def line(self, text: str) -> str:
-        """Their names are found within words as well (`acme-train`), but for those of the hosts in question."""
-        text = cleaned_start(text, 8 * MOST_LINE)
-        return one_line(self._names.sub(_as_customer, text) if self._names else text)
+        """Their names are found within words as well (`acme-train`, `acmetrain`), but for those of the hosts in question."""
+        return one_line(self._without_names(cleaned_start(text, 8 * MOST_LINE)))
+
+    def _without_names(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        said = fold(text)
+        hosts = [found.span() for found in self._hosts.finditer(said.text)] if self._hosts else []
+        told, behind = list[str](), 0
+        for start, end in self._names.places(said, self._pattern):
+            if any(first <= start and end <= last for first, last in hosts):
+                continue
+            at, until = said.place(start, end)
+            told += [text[behind:at], "-" * text[max(0, at - 1) : at].isalnum(), CUSTOMER, "-" * text[until : until + 1].isalnum()]
+            behind = until
+        return "".join((*told, text[behind:]))
 
     def section(self, head: str, lines: Sequence[str], printed: bool) -> DraftSection:
         rest = len(lines) - MOST_LINES
@@ -110,10 +130,6 @@ def _either(patterns: Iterable[str]) -> str:
     """A pattern of all of them, the longest first; empty for none."""
     known = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
     return f"(?:{'|'.join(known)})" if known else ""
-
-
-def _as_customer(found: re.Match[str]) -> str:
-    return found[0] if found.groupdict().get("host") else CUSTOMER
 
 
 def _parts(whole: Handoff, when: Sequence[Moment], titles: Titles, theirs: bool) -> Iterator[tuple[str, list[str], bool]]:

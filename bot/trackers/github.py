@@ -14,6 +14,7 @@ from bot.trackers.opened import OpenedTracker
 from bot.trackers.remarks import FETCHED, newest, remark_of, rows_at
 from bot.trackers.tracker import RemoteRemark, RemoteStanding, RemoteTicket, TrackerAway, TrackerRefused, marker_of, read_remarks
 from bot.trackers.wire import TrackerWire, safe_url, text_at, words_of
+from kb.numbers import count
 from tools.clock import Clock
 
 _MENDS: Final = {
@@ -25,6 +26,8 @@ _MENDS: Final = {
     422: "Check {name}.labels and {name}.repo",
 }
 PAGES, PAGE, REMARKS = 3, 100, 50
+MOST_COUNTED = 1_000_000
+"""Comments of an issue that we count."""
 BEFORE: Final = timedelta(minutes=10)
 """How far their clock may be behind ours."""
 
@@ -89,8 +92,7 @@ class GitHubTracker(OpenedTracker):
 
     async def _remarks(self, number: int, issue: Any) -> tuple[RemoteRemark, ...]:
         """GitHub lists the oldest first: the last page is asked for, and the one before where that is short."""
-        count = text_at(issue, "comments")
-        last = -(-int(count) // REMARKS) if count.isdigit() and len(count) < 7 else 0
+        last = -(-count(text_at(issue, "comments"), MOST_COUNTED) // REMARKS)
         found: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
             params = {"per_page": str(REMARKS), "page": str(page)}

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 from graph.model.budget import estimate
 from graph.model.prompts import ModelQuestion
+from kb.numbers import count, seconds
 
 OPTIONAL = ("response_format", "temperature", "max_completion_tokens")
 """What some endpoints do not know; left out once an endpoint has said so."""
 MOST_OUT = 1_500
 RETRY_PAUSE = 1.0
+LONGEST_PAUSE, MOST_TOKENS = 3600.0, 1_000_000_000
 DRAWN = 0.7
 """Temperature of any but the likeliest answer."""
 
@@ -173,8 +175,8 @@ def read_message(message: Any, asked: ModelQuestion) -> Reply | Trouble:
     """The text and cost of a message, unless it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}
-    tokens_in = int(usage.get("input_tokens") or estimate(asked.size))
-    tokens_out = int(usage.get("output_tokens") or estimate(len(text)))
+    tokens_in = count(usage.get("input_tokens"), MOST_TOKENS) or estimate(asked.size)
+    tokens_out = count(usage.get("output_tokens"), MOST_TOKENS) or estimate(len(text))
     reason = message.response_metadata.get("finish_reason")
     why = ""
     if reason == "length":
@@ -233,4 +235,5 @@ def _failed(error: Any) -> Trouble:
 
 def _retry_after(error: Any) -> float:
     raw = str(error.response.headers.get("retry-after", ""))
-    return float(raw) if raw.replace(".", "", 1).isdigit() else RETRY_PAUSE
+    after = seconds(raw, LONGEST_PAUSE)
+    return RETRY_PAUSE if after is None else after

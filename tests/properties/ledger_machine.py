@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar, cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
@@ -563,14 +563,15 @@ class Life(RuleBasedStateMachine):
         """Whoever has an earlier key and may write into Redis: votes for a request of the present key, and a whole request of their own."""
         records = self.desk.refusals
         half = await self.propose(where, "inc-1", quorum=2)
-        vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", "now", "made-up")
+        at = datetime.fromtimestamp(self.now() + 1, UTC).isoformat()
+        vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", at, "made-up")
         await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", Seal(key).vote(vote))
         half.forged = True
         await self.click(half, "T1:ANN")
         for whole, stolen in ((False, Seal(key)), (True, Seal(key, (b"another, that signs nothing",)))):
             card = await self.propose(where, "inc-1")
             action, start_by = card.action, round((self.now() + 299) * 1000)
-            votes = [records.Vote(action.approval, action.digest, who, "approve", "now", f"made-up-{who}") for who in sorted(APPROVERS)]
+            votes = [records.Vote(action.approval, action.digest, who, "approve", at, f"made-up-{who}") for who in sorted(APPROVERS)]
             await self.redis.hset(self.desk.key("votes", action.approval), mapping={vote.voter: stolen.vote(vote) for vote in votes})
             row: dict[str, Any] = {
                 "state": "approved",
@@ -578,9 +579,9 @@ class Life(RuleBasedStateMachine):
                 "approved": stolen.approved(action.approval, action.digest, start_by),
             }
             if whole:
-                record, at = self.desk.key("apr", action.approval), round(card.decide_by * 1000)
+                record, until = self.desk.key("apr", action.approval), round(card.decide_by * 1000)
                 kept = {name.decode(): value.decode() for name, value in (await cast(Any, self.redis).hgetall(record)).items()}
-                row |= {"mac": stolen.request(kept["action"], kept["request"], int(kept["proposed_at"]), at)}
+                row |= {"mac": stolen.request(kept["action"], kept["request"], int(kept["proposed_at"]), until)}
             await cast(Any, self.redis).hset(self.desk.key("apr", action.approval), mapping=row)
             card.forged = True
             card.state, card.yes, card.start_by = "approved", set(APPROVERS), self.now() + 299

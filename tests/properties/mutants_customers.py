@@ -3,7 +3,7 @@
 from bot.cards.customers.before import _what
 from bot.cards.customers.view import CustomerReader
 from bot.policy.channels import colleague, customers_row, person
-from bot.policy.leaks import Inside, _plain
+from bot.policy.leaks import Inside
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
 from bot.slack.customers.telling import Telling
@@ -16,6 +16,7 @@ from graph.incident.visible import _in_place, scope_of, visible_hosts, visible_n
 from graph.learning.lessons import drafted
 from graph.ownership import TenantMachines
 from graph.report import Report
+from kb.names import _folded
 from tests.properties.customer_files import i27_causes, i27_files, i27_flips, i27_handed, i27_heads, i27_roots
 from tests.properties.customer_stories import STORIES as STORIES_WITHOUT_SLACK
 from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i27_who, i27_words
@@ -94,7 +95,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's name passes the check of words",
         "I27",
-        (Edit(Inside._names, "_named(plain, self._others, _CUSTOMER)", "()"),),
+        (Edit(Inside._names, "self._others", "()"),),
         i27_words,
     ),
     Mutant(
@@ -103,10 +104,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (Edit(Inside._machines, "(host.name, host.address, host.alias)", "(host.name, host.address)"),),
         i27_words,
     ),
-    Mutant("a host within a range passes it", "I27", (Edit(Inside._hosts, "_RANGE.findall(plain)", "()"),), i27_words),
-    Mutant(
-        "an invisible letter hides a host from it", "I27", (Edit(_plain, "unicodedata.category(char) not in _UNSEEN", "True"),), i27_words
-    ),
+    Mutant("a host within a range passes it", "I27", (Edit(Inside._hosts, "machines.found(said.text)", "()"),), i27_words),
+    Mutant("an invisible letter hides a host from it", "I27", (Edit(_folded, "kind not in _UNSEEN", "True"),), i27_words),
     Mutant(
         "whose workspace somebody is of is where the app is", "I27", (Edit(voter_of, "user['team_id']", "payload['team']['id']"),), i27_who
     ),

@@ -79,6 +79,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
     "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
+    "tools.ledger.audit.with_brakes": {"digest": "0" * 32},
     "bot.cards.customers.inside.root": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
     "bot.cards.customers.inside.quoted": {"tenant": "acme", "files": ()},
     "bot.cards.customers.inside.quoted_words": {"files": ()},

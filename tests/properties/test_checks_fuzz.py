@@ -1,5 +1,6 @@
 """Whatever arrives, a parser answers: facts, or one reason why not. Never an exception, never a value of the wrong type."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kb.keys import find
+from kb.numbers import storable
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
 from tools.checks.row import Check
@@ -24,6 +26,7 @@ def sound(check: Check, facts: Sequence[Fact]) -> None:
         assert row is not None or not fact.key, fact.key
         assert fact.status is not Status.OK or (fact.key and fact.value is not None)
         Fact.from_json(fact.to_json())
+        assert storable(fact.value), "a checkpoint takes 64 bits and no infinity"
 
 
 @pytest.mark.parametrize("check", EVERY)
@@ -59,7 +62,15 @@ def test_any_text_at_all_is_answered(check: Check, text: str) -> None:
 @given(data=st.data())
 def test_numbers_of_any_size_are_answered(check: Check, data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([text for text in SAMPLES[check.id] if any(char.isdigit() for char in text)]))
-    huge = data.draw(st.sampled_from(["9" * 40, "-1", "1e400", "0x" + "f" * 30, "٣", "²", "nan", "inf"]))
+    huge = data.draw(st.sampled_from(["9" * 40, "9" * 5000, "-1", "1e400", "0x" + "f" * 30, "٣", "²", "nan", "inf"]))
     digits = [at for at, char in enumerate(text) if char.isdigit()]
     at = data.draw(st.sampled_from(digits))
     sound(check, check.read(text[:at] + huge + text[at + 1 :]))
+
+
+@pytest.mark.parametrize("check", EVERY)
+def test_a_number_longer_than_python_reads_loses_no_more_than_itself(check: Check) -> None:
+    for text in SAMPLES[check.id][:2]:
+        runs = [found.span() for found in re.finditer(r"\d+", text)]
+        for start, end in runs[:: max(1, len(runs) // 6)]:
+            sound(check, check.read(f"{text[:start]}{'7' * 5000}{text[end:]}"))

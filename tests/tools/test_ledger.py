@@ -715,8 +715,9 @@ async def test_a_denial_undone_by_hand_does_not_let_it_run(desk: Desk) -> None:
     card = await desk.ask(quorum=1)
     await desk.click(card, "BOB", "deny")
     await desk.redis.hset(desk.key("apr", card.approval), "state", "pending")
-    await desk.click(card, "ANN")
-    with pytest.raises(desk.refusals.Tampered):
+    with suppress(desk.refusals.Tampered):
+        await desk.click(card, "ANN")
+    with pytest.raises(desk.refusals.Refused):
         await desk.claim(card)
 
 
@@ -810,7 +811,7 @@ class DeadPipeline:
     def __call__(self, **_: Any) -> "DeadPipeline":
         return self
 
-    async def execute(self) -> None:
+    async def execute(self, **_: Any) -> None:
         raise NoConnection("Error 111 connecting to 10.0.0.9:6379")
 
     def __getattr__(self, name: str) -> Any:

@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
+from kb.numbers import storable
 from tools.fact import Fact, Status
 
 MOST_FACTS = 4096
@@ -17,8 +19,15 @@ def few(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
     """The first of them, a job's first error before all others; the rest (and `gone`, which were left out before) is counted and said as
     what was not looked at."""
     kept = _first(facts) if len(facts) > min(MOST_FACTS, MOST_DEVICES) else tuple(facts)
+    if any(isinstance(fact.value, int | float) and not storable(fact.value) for fact in kept):
+        kept = tuple(fact if storable(fact.value) else _unreadable(fact) for fact in kept)
     lost = gone + len(facts) - len(kept)
     return (*kept, left_out(check, lost)) if lost else kept
+
+
+def _unreadable(fact: Fact) -> Fact:
+    """A number that no machine has is no value; the others of the answer stand."""
+    return replace(fact, value=None, status=Status.UNREADABLE, line=fact.line[:200])
 
 
 def left_out(check: str, count: int) -> Fact:

@@ -205,6 +205,8 @@ class Check:
                     return few(self.id, shape.parse(text))
                 except Unreadable as why:
                     return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
+                except (ValueError, ArithmeticError) as why:  # a number that no machine has
+                    return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(why).split())[:120]}"),)
         return (blind(self.id, Status.UNREADABLE, _not_ours(self.id, text)),)
 
 

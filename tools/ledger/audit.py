@@ -13,6 +13,8 @@ from tools.ledger.reach import row_of, text_of, texts_of, within_reach
 from tools.ledger.seal import Seal
 
 PAGE = 1000
+ALTERED = "altered"
+"""What stands in the place of the brakes' digest where they were changed by somebody else."""
 STOP = "stop"
 """All that an earlier key may still sign after a later one: whoever was not restarted may pull the kill switch, which starts nothing."""
 
@@ -37,6 +39,16 @@ class AuditReport:
 def entry(event: str, approval: str, by: str, at: str, **more: Any) -> str:
     """One audit line: what is about to happen to which action, by whom. Never a secret, never an output."""
     return json.dumps({"event": event, "approval": approval, "by": by, "at": at, **more}, sort_keys=True, separators=(",", ":"))
+
+
+def with_brakes(line: str, digest: str) -> str:
+    """The line, with the digest of the brakes that are in force after it."""
+    return json.dumps({**row_of(line), "brakes": digest}, sort_keys=True, separators=(",", ":"))
+
+
+def brakes_of(line: str) -> str:
+    """The digest of the brakes in force after an entry; empty where the entry says none, as those of earlier versions."""
+    return str(row_of(line).get("brakes") or "")
 
 
 def moment_of(line: str) -> datetime | None:

@@ -14,7 +14,8 @@ from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
-from tools.ledger.brakes import Brakes, BrakeStatus, Used
+from tools.ledger.brakes import BREAKER, STOP, Brakes, BrakeStatus, Used
+from tools.ledger.confirmed import LoggedStates
 from tools.ledger.history import ActionHistory, history
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
@@ -24,6 +25,7 @@ from tools.ledger.states import OPEN, TERMINAL
 
 MOST_WORDS = 500
 MOST_SCORE = 10**13
+CHANGED = "kill switch, breakers or held hosts were changed in Redis by somebody else. Compare them with the audit log before resuming"
 
 
 def forget_head(length: int, head: str) -> None:
@@ -69,6 +71,7 @@ class Book:
         self._redis, self._seal, self._clock = redis, Seal(key, older_keys), clock
         self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
         self._journal = Journal(redis, self._seal, clock, anchor, prefix, seen)
+        self._logged = LoggedStates(redis, self._seal, prefix)
 
     @property
     def brakes(self) -> Brakes:
@@ -145,8 +148,12 @@ class Book:
         why = kept_words(why) or "no reason given"
         await self._switch("stop", who, "stop", f"{who}: {why}", why=why)
 
+    async def altered(self) -> bool:
+        """Whether somebody else changed the brakes in Redis, and no human resumed since."""
+        return (await self._journal.look("whatever")).altered
+
     async def resume(self, who: str) -> None:
-        """Take the kill switch off."""
+        """Take the kill switch off. The brakes count from now on as they are: whoever resumes has looked."""
         await self._switch("resume", who, "stop", "")
 
     async def reset_breaker(self, group: str, who: str) -> None:
@@ -188,8 +195,8 @@ class Book:
             held = sorted(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
             states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
         executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
-        breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
-        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if "stop" in brakes else ("", "")
+        breakers = sorted(name.removeprefix(BREAKER) for name in brakes if name.startswith(BREAKER))
+        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP in brakes else ("", "")
         return BrakeStatus(who, why, tuple(breakers), executing, unknown)
 
     async def held_back(self, seen: Record) -> str:
@@ -226,12 +233,28 @@ class Book:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _look(self, clock: Whose = "the later") -> JournalHead:
-        """Where the journal stands. When Redis lost what it had acknowledged, everything stops until a human looked."""
+        """Where the journal stands. When Redis lost what it had acknowledged, or somebody else changed the brakes in it, everything stops until a
+        human looked."""
         try:
-            return await self._journal.look(clock)
+            look = await self._journal.look(clock)
         except Rewound as why:
-            await self.stop("rackmedic", f"{why}. Compare the hosts' own records with the ledger before resuming")
-            return await self._journal.look(clock)
+            return await self._stop_for(f"{why}. Compare the hosts' own records with the ledger before resuming", clock)
+        return await self._stop_for(CHANGED, clock) if look.altered and STOP not in look.brakes.pulled and clock != "whatever" else look
+
+    async def _stop_for(self, why: str, clock: Whose) -> JournalHead:
+        await self.stop("rackmedic", why)
+        return await self._journal.look(clock)
+
+    async def _confirm(self, seen: Record) -> bool:
+        """Whether the audit log says of an action what its record says; False where it moved meanwhile. Tampered where an older record was put in
+        the place of the newest: its signatures are as good as they ever were."""
+        if await self._logged.confirm(seen):
+            return True
+        before = (await self._look()).head
+        again = await self.record(seen.approval)
+        if not await self._logged.confirm(again) and (await self._look()).head == before:
+            raise record.Tampered(f"{record.Tampered.__doc__} ({seen.approval} is {again.state} there, and the audit log says otherwise)")
+        return False
 
     async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
         look = await self._look()

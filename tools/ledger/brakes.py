@@ -1,8 +1,11 @@
 """How much may be changed before somebody has to look. The numbers are the site's; the scripts enforce them at the claim."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+STOP, BREAKER = "stop", "breaker:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,39 @@ class BrakeStatus:
     def stopped(self) -> str:
         """Who stopped and why, in one line; empty while nothing is stopped."""
         return f"{self.stopped_by}: {self.why}" if self.stopped_by else ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrakesInForce:
+    """What keeps claims back, as Redis has it: the kill switch and the open breakers, and the approvals that hold their hosts.
+
+    Each entry of the audit log signs the digest of what is in force after it. What does not agree with the newest entry was not changed by us."""
+
+    pulled: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, brakes: Iterable[str], held: Iterable[str]) -> "BrakesInForce":
+        """From the fields of the stored brakes and the stored set of holders."""
+        return cls(frozenset(name for name in brakes if name == STOP or name.startswith(BREAKER)), frozenset(held))
+
+    @property
+    def digest(self) -> str:
+        """128 bits over all of it, names by their lengths."""
+        names = [*sorted(self.pulled), "", *sorted(self.held)]
+        return hashlib.sha256("".join(f"{len(name)}:{name}" for name in names).encode()).hexdigest()[:32]
+
+    def switched(self, brake: str, *, pulled: bool) -> "BrakesInForce":
+        """With one brake pulled or released."""
+        return replace(self, pulled=self.pulled | {brake} if pulled else self.pulled - {brake})
+
+    def claimed(self, approval: str) -> "BrakesInForce":
+        """With one more action that holds its hosts."""
+        return replace(self, held=self.held | {approval})
+
+    def released(self, approval: str) -> "BrakesInForce":
+        """Once an action has let its hosts go."""
+        return replace(self, held=self.held - {approval})
 
 
 @dataclass(frozen=True, slots=True)

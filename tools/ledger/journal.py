@@ -1,7 +1,8 @@
 """Running the scripts: which audit head and which moment they build on, and what their answers mean.
 
 Time never runs backwards here: every reader takes the later of its own clock and the high-water mark of all. And a journal remembers
-how far the audit chain had come: a Redis that suddenly holds less went back in time.
+how far the audit chain had come: a Redis that suddenly holds less went back in time. Each entry signs which brakes are in force after it, so
+that a brake released in Redis by anybody else shows.
 """
 
 import asyncio
@@ -17,10 +18,12 @@ from redis.asyncio import Redis
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
+from tools.ledger.brakes import STOP, BrakesInForce
 from tools.ledger.reach import text_of, texts_of, within_reach
 from tools.ledger.record import Refused, targets_of
 from tools.ledger.scripts import SCRIPTS
 from tools.ledger.seal import Seal, milliseconds, moment
+from tools.ledger.states import State
 
 ATTEMPTS = 200
 MOST_SKEW = timedelta(minutes=10)
@@ -55,10 +58,13 @@ class Rewound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """Where the journal stands: the head to build on and the moment that counts."""
+    """Where the journal stands: the head to build on and the moment that counts. `altered`: the stored brakes are not those that the newest
+    entry signs."""
 
     head: str
     now: datetime
+    brakes: BrakesInForce
+    altered: bool
 
     @property
     def at(self) -> str:
@@ -103,14 +109,24 @@ class Journal:
             pipe.llen(f"{self._prefix}audit")
             pipe.lindex(f"{self._prefix}audit", length - 1)
             pipe.lrange(f"{self._prefix}audit", -2, -1)
-            head, high, now_length, row, newest = await pipe.execute()
+            pipe.hkeys(f"{self._prefix}brakes")
+            pipe.smembers(f"{self._prefix}held")
+            *said, pulled, held = await pipe.execute(raise_on_error=False)
+            for trouble in said:
+                if isinstance(trouble, Exception):
+                    raise trouble
+            head, high, now_length, row, newest = said
         if length and text_of(row).partition(" ")[0] != seen_head:
             self._seen = (0, "")
             raise Rewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
         self._saw(int(now_length), text_of(head))
         own = self._clock.now()
+        unread = isinstance(pulled, Exception) or isinstance(held, Exception)
+        brakes = BrakesInForce() if unread else BrakesInForce.of(texts_of(pulled), texts_of(held))
+        signed = audit.brakes_of(text_of(newest[-1]).partition(" ")[2]) if newest else ""
+        altered = unread or signed not in ("", brakes.digest)
         if clock == "ours":
-            return JournalHead(text_of(head), own)
+            return JournalHead(text_of(head), own, brakes, altered)
         try:
             mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest), after_older))
         except (record.Tampered, record.KeyChanging):
@@ -119,7 +135,7 @@ class Journal:
             mark = own
         if mark - own > MOST_SKEW and clock != "whatever":
             raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
-        return JournalHead(text_of(head), max(own, mark))
+        return JournalHead(text_of(head), max(own, mark), brakes, altered)
 
     def _written(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
         """The moment of the newest entry, which signs it: whoever sets the stored clock back cannot set this one back with it.
@@ -144,6 +160,7 @@ class Journal:
 
     async def run(self, script: str, look: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
         """One attempt. `line` is the audit line, empty for what is not audited."""
+        line = line and audit.with_brakes(line, _signed_brakes(script, look, parts.approval, rest))
         head = audit.next_head(self._seal, look.head, line) if line else ""
         fixed = (self._prefix, look.head, f"{head} {line}", head, milliseconds(look.now), parts.approval, secrets.token_hex(12))
         async with within_reach():
@@ -154,6 +171,27 @@ class Journal:
             self._saw(length, head)
             self._anchor(length, head)
         return word
+
+
+def _signed_brakes(script: str, look: JournalHead, approval: str, rest: Sequence[Any]) -> str:
+    """What an entry says of the brakes. Brakes that somebody else changed stay so until a human resumes: no other entry signs them as ours."""
+    resumes = script == "switch" and rest[0] == STOP and not rest[1]
+    return audit.ALTERED if look.altered and not resumes else _in_force_after(script, look.brakes, approval, rest).digest
+
+
+def _in_force_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
+    """The brakes as they are once a script has succeeded. The script succeeds only on the head that they were read with."""
+    match script, *rest:
+        case "claim", *_:
+            return brakes.claimed(approval)
+        case "finish", _, becomes, *_ if becomes != State.UNKNOWN.value:
+            return brakes.released(approval)
+        case "reconcile", *_:
+            return brakes.released(approval)
+        case "switch", brake, value, *_:
+            return brakes.switched(brake, pulled=bool(value))
+        case _:
+            return brakes
 
 
 def in_words(name: str, more: str = "") -> str:

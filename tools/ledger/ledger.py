@@ -13,8 +13,9 @@ from typing import Any, Final, Literal, cast
 from tools.action import Action
 from tools.ledger import audit, record
 from tools.ledger.book import Book, kept_words, line_of, parts
+from tools.ledger.brakes import BREAKER, STOP, BrakesInForce
 from tools.ledger.claim import Claim, issue
-from tools.ledger.journal import KeyParts, insist, key_parts
+from tools.ledger.journal import KeyParts, in_words, insist, key_parts
 from tools.ledger.reach import text_of, texts_of, within_reach
 from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, same_effect, targets_of
 from tools.ledger.seal import milliseconds
@@ -89,6 +90,8 @@ class Ledger(Book):
             seen = await self.record(approval)
             _may_vote(seen, digest, voter, verdict)
             look = await self._look()
+            if not await self._confirm(seen):
+                return "retry"
             vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
             becomes = _becomes(seen, vote)
             start_by = milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
@@ -112,6 +115,9 @@ class Ledger(Book):
             await self._may_claim(seen, digest, policy, catalogue, authorised)
             covered = await self.covered(seen)
             look = await self._look()
+            if not await self._confirm(seen):
+                return "retry"
+            await self._may_start(seen, look.brakes)
             assert seen.start_by is not None
             line = line_of("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.start_by))
@@ -143,6 +149,18 @@ class Ledger(Book):
             raise record.VersionChanged(record.VersionChanged.__doc__)
         if len(approving(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
             raise record.NoQuorum(record.NoQuorum.__doc__)
+
+    async def _may_start(self, seen: Record, brakes: BrakesInForce) -> None:
+        """By the brakes that the audit log confirms, whatever lies in their keys by now; the script asks those again."""
+        if STOP in brakes.pulled:
+            raise record.Stopped(in_words("stopped", (await self.status()).stopped))
+        if f"{BREAKER}{seen.terms.group}" in brakes.pulled:
+            raise record.BreakerOpen(record.BreakerOpen.__doc__)
+        for approval in sorted(brakes.held - {seen.approval}):
+            with suppress(record.NotFound, record.Tampered):  # the lock on its hosts is what is left
+                other = await self.record(approval)
+                if set(targets_of(other.action)) & set(targets_of(seen.action)):
+                    raise record.TargetBusy(in_words("busy", approval))
 
     def _limits(self, terms: Terms) -> tuple[int, ...]:
         brakes, size = self._brakes, terms.group_size

@@ -13,7 +13,7 @@ import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tools.action import Action
@@ -110,12 +110,15 @@ def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal:
         signed.add(seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
     counted, by = read_votes(votes, seal)
     signed |= by
+    proposed = cast(datetime, moment(row["proposed_at"]))
+    if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted if vote.approval == approval):
+        raise Tampered(f"{Tampered.__doc__} ({approval} was voted on before it was put up)")
     return Record(
         action=action,
         terms=Terms.from_canonical(row["request"]),
         state=State(row["state"]),
         votes=counted,
-        proposed_at=cast(datetime, moment(row["proposed_at"])),
+        proposed_at=proposed,
         decide_by=cast(datetime, moment(row["decide_by"])),
         start_by=moment(row.get("start_by")),
         worker=row.get("worker", ""),

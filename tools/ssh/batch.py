@@ -112,4 +112,4 @@ def _said(whole: bytes, number: str) -> Printed:
     """One answer: its output, the number, its error stream, the number and its exit status."""
     out, _, behind = whole.partition(f"\n{number}\n".encode())
     err, _, status = behind.rpartition(f"\n{number} ".encode())
-    return Printed(out, err, int(status) if status.isdigit() else None)
+    return Printed(out, err, int(status) if status.isdigit() and len(status) <= 3 else None)

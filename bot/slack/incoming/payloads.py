@@ -3,17 +3,22 @@
 A mention comes twice, as `app_mention` and as `message`; both give the same `key`, which is what makes them one.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from bot.policy.channels import ChannelType, Place
+from kb.numbers import count
 
 Payload = Mapping[str, Any]
 """What Bolt hands on. Nobody has the schema but Slack, so it is checked where it is read."""
 
 MOST_FILES = 10
+LARGEST = 1 << 40
+"""Bytes of a file, as far as anybody says."""
+_TS = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?")
 SPOKEN = frozenset({"", "file_share", "thread_broadcast"})
 """Subtypes of messages that a person wrote; edits, deletions, joins and bots have others."""
 TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
@@ -92,6 +97,8 @@ def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[
     what they say is meant for us."""
     event: Mapping[str, Any] = body.get("event") or {}
     bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
+    if not _TS.fullmatch(ts):
+        return None
     user = str(event.get("user") or bot)
     alert = bot in alert_bots
     spoken = str(event.get("subtype") or "") in (SPOKEN | {"bot_message"} if alert else SPOKEN)
@@ -169,7 +176,7 @@ def read_files(message: Mapping[str, Any]) -> tuple[Sent, ...]:
         Sent(
             str(row.get("id") or ""),
             str(row.get("name") or row.get("title") or "file"),
-            int(row.get("size") or 0),
+            count(row.get("size"), LARGEST),
             str(row.get("url_private") or ""),
         )
         for row in rows[:MOST_FILES]

@@ -12,8 +12,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.incoming.grammar import people_see
 from bot.slack.incoming.payloads import MOST_FILES, Payload, Sent, read_files, whole_text
+from kb.numbers import seconds
 
 PAGE, MOST_PAGES = 200, 5
+LATEST = 1e10
 MOST_WORDS, MOST_TEXT = 3000, 200_000
 """Characters: of words, so that those of whoever called us still fit an item, and of everything with what was pasted."""
 
@@ -45,7 +47,7 @@ async def _messages(client: AsyncWebClient, channel: str, ts: str, upto: str) ->
     cursor = ""
     for _ in range(MOST_PAGES):
         answer = await client.conversations_replies(channel=channel, ts=ts, limit=PAGE, latest=upto or None, cursor=cursor or None)
-        found += [row for row in answer.get("messages") or [] if not upto or float(row["ts"]) < float(upto)]
+        found += [row for row in answer.get("messages") or [] if not upto or _at(row) < (seconds(upto, LATEST) or 0)]
         cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
         if not cursor:
             break
@@ -65,6 +67,10 @@ def told(messages: Sequence[Payload]) -> Earlier:
     gap = [f"[{start - 1} messages of this thread were left out here]"] if start > 1 else []
     files = tuple(file for message in messages for file in read_files(message))
     return Earlier("\n\n".join(part for part in (texts[0][:MOST_TEXT], *gap, *texts[start:]) if part), files[:MOST_FILES])
+
+
+def _at(message: Payload) -> float:
+    return seconds(message.get("ts"), LATEST) or 0
 
 
 def _words(text: str) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from redis.exceptions import RedisError
 
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
@@ -35,6 +36,10 @@ class Forsaken:
                 await self.catch_up(incident)
             except (*SLACK_TROUBLE, BeingPainted, Refusal) as trouble:
                 log.warning("forsaken.not_settled", incident=incident, error=str(trouble)[:200])
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("forsaken.failed", incident=incident)  # one bad row must not hide the others
         return len(gone)
 
     async def run(self) -> None:

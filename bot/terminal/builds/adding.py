@@ -12,6 +12,7 @@ from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import PREFIX, Settings
 from bot.terminal.builds.folder import as_yaml, plain_name, put, wrong_with
+from bot.terminal.edge import tell
 from kb.redact import redact
 
 FILE: Final = "incidents/added.yaml"
@@ -33,9 +34,9 @@ def add(settings: Settings, entry: Mapping[str, Any], to: Path | None, *, as_jso
     except OSError as why:
         raise Refusal(f"{path}: {why.strerror or why}") from why
     if as_json:
-        print(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
+        tell(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
     else:
-        print(f"{row['id']} is in {path}; `rackmedic serve` knows it once it is started anew.")
+        tell(f"{row['id']} is in {path}; `rackmedic serve` knows it once it is started anew.")
     return 0
 
 

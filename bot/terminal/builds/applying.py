@@ -16,6 +16,7 @@ from bot.settings import PREFIX, Settings
 from bot.terminal.builds.drafts import cause_files, check_file
 from bot.terminal.builds.folder import BuiltItem, ReviewDecision, as_yaml, decided, items_of, plain_name, put
 from bot.terminal.builds.reviewing import INCIDENTS
+from bot.terminal.edge import tell
 from bot.terminal.knowledge import problems_of
 from graph.learning.replay import Replay, compared, named
 
@@ -168,15 +169,15 @@ def _tell(target: Path, taken: _Taken, replayed: Replay, bench: dict[str, Any] |
         had = {name: len(getattr(taken, name)) for name in ("causes", "checks", "pages")}
         numbers = {**had, "incidents": len(taken.entries), "undecided": taken.undecided}
         played = {"replay": asdict(replayed), "benchmark": bench}
-        print(json.dumps({"schema": 1, "folder": str(target), "written": not dry, **numbers, **played}))
+        tell(json.dumps({"schema": 1, "folder": str(target), "written": not dry, **numbers, **played}))
         return
-    print(f"Past incidents named right: {replayed.before} of {replayed.of} without it, {replayed.after} with it.")
+    tell(f"Past incidents named right: {replayed.before} of {replayed.of} without it, {replayed.after} with it.")
     if bench:
-        print(f"The benchmark: {bench['before']} of {bench['cases']} right without it, {bench['after']} with it.")
+        tell(f"The benchmark: {bench['before']} of {bench['cases']} right without it, {bench['after']} with it.")
     else:
-        print("The benchmark was not run: it needs a checkout, and --no-bench leaves it out.")
+        tell("The benchmark was not run: it needs a checkout, and --no-bench leaves it out.")
     left = f" {taken.undecided} were not decided and stay out." if taken.undecided else ""
     does = "would go" if dry else "went"
     when = "" if dry else " `rackmedic serve` knows them once it is started anew."
     new = "".join(f"{len(some)} {what}, " for what, some in (("causes", taken.causes), ("checks", taken.checks)) if some)
-    print(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")
+    tell(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")

@@ -21,6 +21,7 @@ from bot.settings import Settings
 from bot.terminal.builds.drafts import check_file
 from bot.terminal.builds.folder import BESIDE, plain_name, put
 from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
+from bot.terminal.edge import tell
 from graph.learning.discussed import Discussed
 from graph.learning.drafting import checks_of, leaves_of, pages_of
 from graph.learning.growing import Grown, grown
@@ -99,15 +100,15 @@ def build(
         numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
         paid = {"model": built.paid} if built.paid else {}
         numbers |= {"causes": len(built.grown.new), "merged": len(built.grown.merged)}
-        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
+        tell(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
     else:
-        print(
+        tell(
             f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
             f"{len(built.grown.new)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
             f"Begin with {out / 'REVIEW.md'}; nothing is in use yet."
         )
         for line in bill(built.paid):
-            print(line)
+            tell(line)
     return 0
 
 

@@ -12,6 +12,7 @@ from bot.run.site import site_rules, site_taxonomy
 from bot.settings import Settings
 from bot.terminal.builds.folder import put
 from bot.terminal.builds.rule_drafting import read_log
+from bot.terminal.edge import tell
 from graph.learning.filter_drafts import AGREE, SAMPLES, FilterDraft, drafted_filter
 from kb.redact import visible
 
@@ -38,7 +39,7 @@ def draft_filter(
             raise Refusal(f"{out}: {why.strerror or why}") from why
     if as_json:
         rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
-        print(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
+        tell(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
     else:
         _tell(draft, out)
     return 0 if draft.taken else 1
@@ -52,11 +53,11 @@ def as_filters(draft: FilterDraft) -> str:
 def _tell(draft: FilterDraft, out: Path | None) -> None:
     for one in draft.kinds:
         does = f"stays: {one.kept}" if one.kept else f"regular by {one.drafts} drafts of {SAMPLES}"
-        print(f"{one.lines} lines, {visible(does)}\n  {visible(one.example)}")
+        tell(f"{one.lines} lines, {visible(does)}\n  {visible(one.example)}")
     dropped = sum(one.lines for one in draft.taken)
     if not draft.taken:
-        print(f"Nothing that {AGREE} of {SAMPLES} drafts call regular may go.")
+        tell(f"Nothing that {AGREE} of {SAMPLES} drafts call regular may go.")
         return
     told = f"{len(draft.taken)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
     after = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
-    print(told + after)
+    tell(told + after)

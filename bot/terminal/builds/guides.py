@@ -7,6 +7,7 @@ from rich.text import Text
 from bot.refusal import Refusal
 from bot.run.site import site_guides
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import json_line, paper
 from kb.guides.guide import Guide, GuideStep, slug
 
@@ -18,7 +19,7 @@ def show(settings: Settings, name: str, *, as_json: bool) -> int:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)
     rows = [guides[slug(name)]] if name else list(guides.values())
     if as_json:
-        print(json_line({"schema": 1, "items": [guide_row(row) for row in rows]}))
+        tell(json_line({"schema": 1, "items": [guide_row(row) for row in rows]}))
         return 0
     console = paper()
     for guide in rows:

@@ -14,6 +14,7 @@ from bot.run.site import site_taxonomy
 from bot.settings import Settings
 from bot.terminal.builds.drafts import wrong_with_cause, wrong_with_check
 from bot.terminal.builds.folder import BuiltItem, Decided, Kind, ReviewDecision, decided, items_of, keep, wrong_with
+from bot.terminal.edge import tell
 from kb.redact import cleaned_line, visible
 from kb.taxonomy.labels import Taxonomy
 
@@ -162,7 +163,7 @@ def review_folder(settings: Settings, folder: Path, talk: Talk, *, as_json: bool
     if not as_json:
         causes = {one.id: str(one.entry.get("title")) for one in items if one.kind == "cause" and _not_refused(one, before)}
         _Sitting(settings, folder, taxonomy, talk, causes).through(waiting)
-    print(_ended(folder, items, as_json=as_json))
+    tell(_ended(folder, items, as_json=as_json))
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.refusal import Refusal
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from graph.learning.labelling import LabelledRow, Labeller
 from kb.exports.row import ExportRow, UnreadRow
 
@@ -94,7 +95,7 @@ class ModelWorker:
         if usd > self.most_usd and not self.free:
             raise Refusal(f"{told}: more than --most-usd {self.most_usd:g}; raise it, or build without --model", 2)
         if not self.free:
-            print(told, file=sys.stderr)
+            tell(told, err=True)
 
     def label(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
         return self._runner.run(self.asked.label(rows))
@@ -172,7 +173,7 @@ class BuildProgress:
             self._first = rows  # those of a build that was broken off took no time
         if sys.stderr.isatty() and now - self._told > _OFTEN:
             self._told = now
-            print(progress_line(rows, self.total, (rows - self._first) / (now - self._began)), file=sys.stderr)
+            tell(progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
 
 
 def progress_line(rows: int, total: int, speed: float) -> str:

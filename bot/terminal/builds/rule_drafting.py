@@ -10,6 +10,7 @@ import yaml
 
 from bot.refusal import Refusal
 from bot.terminal.builds.folder import put
+from bot.terminal.edge import tell
 from graph.learning.rule_drafts import RuleDraft, drafted_rules
 from kb.redact import visible
 from tools.checks.site.rules import BadRules, Log, load_rules
@@ -34,7 +35,7 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
             raise Refusal(f"{out}: {why.strerror or why}") from why
     if as_json:
         rows = [one.row | {"lines": one.lines, "elsewhere": one.elsewhere, "refused": refused(one)} for one in drafts]
-        print(json.dumps({"schema": 1, "drafts": rows}))
+        tell(json.dumps({"schema": 1, "drafts": rows}))
     else:
         _tell(drafts, good, out)
     return 0 if good else 1
@@ -59,15 +60,13 @@ def refused(draft: RuleDraft) -> list[str]:
 def _tell(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
     for one in drafts:
         against = f"in {one.elsewhere} lines of other logs, so left out" if one.elsewhere else "; ".join(refused(one)) or "in no other log"
-        print(f"{one.id}: {one.lines} lines, {visible(against)}\n  {visible(one.pattern)}\n  {visible(one.examples[0])}")
+        tell(f"{one.id}: {one.lines} lines, {visible(against)}\n  {visible(one.pattern)}\n  {visible(one.examples[0])}")
     if not good:
-        print("Nothing here is bad news that no reader knows and that tells this log from others.")
+        tell("Nothing here is bad news that no reader knows and that tells this log from others.")
     elif out is None:
-        print(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
+        tell(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
     else:
-        print(
-            f"{out}: {len(good)} rules. Name and trim them, put the file into rules/ of the site's folder; `rackmedic kb lint` checks it."
-        )
+        tell(f"{out}: {len(good)} rules. Name and trim them, put the file into rules/ of the site's folder; `rackmedic kb lint` checks it.")
 
 
 def read_log(path: Path) -> str:

@@ -15,6 +15,7 @@ from bot.run.site import site_taxonomy
 from bot.settings import Settings
 from bot.store.lessons import Lessons
 from bot.terminal.builds.drafts import cause_files, wrong_with_cause
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from bot.terminal.stored import stored
 from kb.history.lessons import (
@@ -47,7 +48,7 @@ async def list_lessons(settings: Settings, state: str, today: date, *, as_json: 
         rows = [one for one in await Lessons(store.redis).all() if not state or one.state == state]
     if as_json:
         items = [one.model_dump(mode="json", exclude={"by"}) | {"trust": trust(one, today)} for one in rows]
-        print(json.dumps({"schema": 1, "items": items}))
+        tell(json.dumps({"schema": 1, "items": items}))
         return 0
     table = Table("id", "state", "trust", "right", "wrong", "label", "lesson", header_style="bold", box=None)
     for one in rows:
@@ -64,7 +65,7 @@ async def list_mistakes(settings: Settings, *, as_json: bool) -> int:
     async with stored(settings, "lessons") as store:
         notes = mistakes(await Lessons(store.redis).all())
     if as_json:
-        print(json.dumps({"schema": 1, "items": [asdict(one) | {"used": one.kept} for one in notes]}))
+        tell(json.dumps({"schema": 1, "items": [asdict(one) | {"used": one.kept} for one in notes]}))
         return 0
     table = Table("used", "saved", "detours", "note", header_style="bold", box=None)
     for one in notes:
@@ -104,10 +105,10 @@ async def cause(settings: Settings, lesson: str, out: Path | None) -> int:
         raise Refusal(f"the draft of {entry['label']} cannot be used: {problems[0]}")
     [text] = cause_files([entry]).values()
     if out is None:
-        print(text, end="")
+        tell(text, end="")
         return 0
     _write(out, text)
-    print(
+    tell(
         f"{out}: {entry['label']}. Put it into taxonomy/ of RACKMEDIC_KB_DIR; then Edit of the lesson's card, or `kb accept`, can name it."
     )
     return 0
@@ -143,11 +144,11 @@ async def export(settings: Settings, out: Path | None, *, customers: bool) -> in
     chosen = [one for one in every if customers or not (one.tenant or one.inside)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lesson_rows(chosen))
     if out is None:
-        print(text, end="")
+        tell(text, end="")
         return 0
     _write(out, text)
     left = len([one for one in every if one.state == "accepted"]) - text.count("\n")
-    print(
+    tell(
         f"{out}: {text.count(chr(10))} lessons" + (f"; {left} that concern customers stay here, --customers takes them too" if left else "")
     )
     return 0
@@ -161,9 +162,9 @@ async def import_lessons(settings: Settings, file: Path) -> int:
         lessons = Lessons(store.redis)
         new = [one.id for one in found if await lessons.offer(one)]
     for problem in problems:
-        print(visible(problem))
+        tell(visible(problem))
     known = len(found) - len(new)
-    print(
+    tell(
         f"{len(new)} drafts taken in, {known} known already or without room, {len(problems)} passed over. `rackmedic kb accept ID` uses one."
     )
     return 1 if problems else 0
@@ -221,5 +222,5 @@ def _only(now: Lesson, states: Iterable[LessonState], change: Callable[[Lesson],
 def _say(after: Lesson | None, what: str) -> int:
     if after is None:
         raise Refusal("it was taken away meanwhile", 2)
-    print(f"{after.id}: {after.state}, {what}")
+    tell(f"{after.id}: {after.state}, {what}")
     return 0

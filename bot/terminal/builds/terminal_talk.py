@@ -5,15 +5,16 @@ import sys
 import click
 
 from bot.terminal.builds.reviewing import Talk
+from bot.terminal.edge import tell
 
 
 def terminal_talk() -> Talk:
-    return Talk(print, _asked, lambda text: click.edit(text, extension=".yaml"))
+    return Talk(tell, _asked, lambda text: click.edit(text, extension=".yaml"))
 
 
 def _asked(prompt: str) -> str | None:
-    print(prompt, end="", file=sys.stderr, flush=True)
+    tell(prompt, end="", err=True, flush=True)
     line = sys.stdin.readline()
     if not line:
-        print(file=sys.stderr)
+        tell(err=True)
     return line.rstrip("\n") if line else None

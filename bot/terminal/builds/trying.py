@@ -15,6 +15,7 @@ from bot.run.site import site_incidents
 from bot.settings import PREFIX, Settings
 from bot.terminal.builds.applying import Scored, benched_with, replayed_with
 from bot.terminal.builds.folder import put
+from bot.terminal.edge import tell
 from bot.terminal.knowledge import problems_of
 from graph.learning.replay import Replay
 from kb.yaml import plain
@@ -48,10 +49,10 @@ def try_out(settings: Settings, files: Sequence[Path], scored: Scored | None, *,
     except OSError as why:
         raise Refusal(f"{why.filename}: {why.strerror or why}") from why
     if as_json:
-        print(json.dumps({"schema": 1, "files": sorted(map(str, texts)), "kept": keep, "replay": asdict(replayed), "benchmark": bench}))
+        tell(json.dumps({"schema": 1, "files": sorted(map(str, texts)), "kept": keep, "replay": asdict(replayed), "benchmark": bench}))
         return 0
-    print(f"Past incidents named right: {replayed.before} of {replayed.of} without, {replayed.after} with.")
-    print(
+    tell(f"Past incidents named right: {replayed.before} of {replayed.of} without, {replayed.after} with.")
+    tell(
         f"The benchmark: {bench['before']} of {bench['cases']} right without, {bench['after']} with."
         if bench
         else "The benchmark was not run."
@@ -61,7 +62,7 @@ def try_out(settings: Settings, files: Sequence[Path], scored: Scored | None, *,
         if keep
         else "--keep puts them into the site's folder."
     )
-    print(where)
+    tell(where)
     return 0
 
 

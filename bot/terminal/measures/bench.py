@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bot.terminal.edge import answer, fail, settings
+from bot.terminal.edge import answer, fail, settings, tell
 from bot.terminal.options import Config
 
 bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated clusters; needs a checkout.", no_args_is_help=True)
@@ -34,7 +34,7 @@ def installed() -> bool:
 
 def right_with(kb: Path | None, n: int | None) -> dict[str, bool]:
     """The open cases, by whether each is answered right with this folder of a site; progress on stderr. `n`: cases of each layer."""
-    answers: dict[str, bool] = _going_on(lambda: _bench().right_with(kb, n, lambda line: typer.echo(line, err=True)))
+    answers: dict[str, bool] = _going_on(lambda: _bench().right_with(kb, n, lambda line: tell(line, err=True)))
     return answers
 
 
@@ -80,8 +80,8 @@ def bench_run(
     wanted = code.Wanted(
         out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed(), kb
     )
-    done = _going_on(lambda: code.run_bench(settings(config), wanted, lambda line: typer.echo(line, err=True)))
-    typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
+    done = _going_on(lambda: code.run_bench(settings(config), wanted, lambda line: tell(line, err=True)))
+    tell(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 
 
 @bench.command(name="report")
@@ -95,7 +95,7 @@ def bench_report(
     """Results as Markdown with intervals, pictures, gates and the hardest cases."""
     code = _bench()
     for path in _going_on(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
-        typer.echo(path)
+        tell(path)
 
 
 @bench.command(name="publish")
@@ -113,8 +113,8 @@ def bench_publish(
     """The whole report in one command: every arm that can run, the gates, the closed loop if wanted, published incidents."""
     code = _bench()
     wanted = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _going_on(lambda: code.publish(settings(config), wanted, lambda line: typer.echo(line, err=True))):
-        typer.echo(path)
+    for path in _going_on(lambda: code.publish(settings(config), wanted, lambda line: tell(line, err=True))):
+        tell(path)
 
 
 @bench.command(name="questions")
@@ -129,7 +129,7 @@ def bench_questions(
 ) -> None:
     """Metrics A, B and C: what a conversation says, the right look and a drafted check, the cause. Prints tables."""
     code = _bench()
-    typer.echo(_going_on(lambda: code.ask_questions(settings(config), record, replay, out, lambda line: typer.echo(line, err=True))))
+    tell(_going_on(lambda: code.ask_questions(settings(config), record, replay, out, lambda line: tell(line, err=True))))
 
 
 @bench.command(name="new-case")
@@ -141,7 +141,7 @@ def bench_new_case(
 ) -> None:
     """Write one case to begin from; edit it and check it with `bench lint`."""
     code = _bench()
-    typer.echo(_going_on(lambda: code.new_case(out, layer, seed, fault)))
+    tell(_going_on(lambda: code.new_case(out, layer, seed, fault)))
 
 
 @bench.command(name="gates")
@@ -154,7 +154,7 @@ def bench_gates(
 ) -> None:
     """Whether the benchmark is honest: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when it is not."""
     code = _bench()
-    if not _going_on(lambda: code.try_gates(seed, n, jobs, out, lambda line: typer.echo(line, err=True), typer.echo, anew=freeze)):
+    if not _going_on(lambda: code.try_gates(seed, n, jobs, out, lambda line: tell(line, err=True), tell, anew=freeze)):
         raise typer.Exit(1)
 
 
@@ -162,5 +162,5 @@ def bench_gates(
 def bench_lint(cases: Annotated[Path, typer.Argument(metavar="CASES", help="A case file, or a folder of them.")]) -> None:
     """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
     code = _bench()
-    if _going_on(lambda: code.lint(cases, typer.echo)):
+    if _going_on(lambda: code.lint(cases, tell)):
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ from rich.text import Text
 from bot.refusal import Refusal
 from bot.run.site import site_skus
 from bot.settings import Settings
+from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from kb.catalogues.accelerators import Accelerator, accelerators, of_product
 from kb.performance.compared import FEWEST_PEERS, Compared, by_peers, compared
@@ -87,7 +88,7 @@ def show_expected(gpu: Accelerator, shape: Shape, seen: float | None, peers: Ite
     want = by_peers(usual, times)
     beside = None if seen is None else compared(want, seen, at_clock, mhz)
     if as_json:
-        print(json.dumps(expected_document(gpu, want, at_clock, mhz, beside)))
+        tell(json.dumps(expected_document(gpu, want, at_clock, mhz, beside)))
     else:
         paper().print(expected_text(gpu, want, at_clock, mhz, beside))
     return 0
@@ -157,7 +158,7 @@ def expected_text(
 def show_gpus(*, as_json: bool) -> int:
     """The GPUs that are known, with what each is said to reach and by whom."""
     if as_json:
-        print(json.dumps({"schema": 1, "items": [_item(gpu) for gpu in accelerators().values()]}))
+        tell(json.dumps({"schema": 1, "items": [_item(gpu) for gpu in accelerators().values()]}))
         return 0
     table = Table("sku", "TFLOP/s bf16", "fp8", "memory GB/s", "NVLink", "host", "network", "MHz", "what", header_style="bold")
     for gpu in accelerators().values():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import typer
 
 from bot.refusal import Refusal
+from bot.terminal.edge import tell
 from bot.terminal.setup.questions import Question
 
 
@@ -13,12 +14,12 @@ def ask(question: Question, default: str, refuses: Callable[[str], str]) -> str:
     """The answer of whoever sits there. Raises Refusal where nobody does."""
     if not sys.stdin.isatty():
         raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
-    typer.secho(f"\n{question.asks}", bold=True, err=True)
-    typer.echo(f"  {question.teaches}", err=True)
+    tell(f"\n{question.asks}", err=True)
+    tell(f"  {question.teaches}", err=True)
     while True:
         answer: str = typer.prompt(
             "  ", default=default, show_default=bool(default), prompt_suffix="> ", hide_input=question.secret, err=True
         )
         if not (no := refuses(answer.strip())):
             return answer.strip()
-        typer.secho(f"  {no}", fg=typer.colors.RED, err=True)
+        tell(f"  {no}", err=True)

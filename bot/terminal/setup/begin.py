@@ -8,13 +8,13 @@ from pathlib import Path
 
 import yaml
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from bot.refusal import Refusal
 from bot.run.site import site_skus
 from bot.settings import BadSettings, Settings, load
 from bot.terminal.doctor import examined
+from bot.terminal.edge import tell
 from bot.terminal.examination.finding import Finding, findings_table
 from bot.terminal.paper import paper
 from bot.terminal.setup.files import INVENTORY, SETTINGS, inventory_of, texts
@@ -39,7 +39,7 @@ async def begin(folder: Path, given: Path | None, ask: Ask, *, again: bool, atte
     findings = await examined(_settings(folder / SETTINGS)) if attempt else []
     steps = remaining(answers, findings, public, folder)
     if as_json:
-        print(json.dumps(_document(written, findings, steps)))
+        tell(json.dumps(_document(written, findings, steps)))
     else:
         _show(paper(), written, findings, steps)
     return int(any(finding.state == "fail" for finding in findings))
@@ -137,10 +137,10 @@ def _document(written: list[Path], findings: list[Finding], steps: list[ToDo]) -
 
 
 def _show(console: Console, written: list[Path], findings: list[Finding], steps: list[ToDo]) -> None:
-    console.print(f"\nWritten: {escape(', '.join(map(str, written)))}\n", highlight=False)
+    console.print(f"\nWritten: {', '.join(map(str, written))}\n", highlight=False)
     if findings:
         console.print(findings_table(findings))
-    console.print("\n[bold]Left to do[/bold]")
+    console.print(Text("\nLeft to do", style="bold"))
     for number, step in enumerate(steps, 1):
         console.print(Text(f"{number}. {step.do}"))
         for line in step.lines:

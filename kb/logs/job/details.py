@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kb.numbers import whole
+
 _OTHER = re.compile(r"Process (\d{1,10}) has ([\d.]{1,9}) ([GM])iB memory in use")
 _OWN = re.compile(r"this process has ([\d.]{1,9}) ([GM])iB memory in use")
 _TOTAL = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) GiB total capacity")
@@ -25,7 +27,7 @@ NUMBERS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "stat
 def details(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
     attrs = {
-        (plain := name.rstrip("234")): int(given) if plain in NUMBERS and given.lstrip("-").isdigit() else given
+        (plain := name.rstrip("234")): number if plain in NUMBERS and (number := whole(given)) is not None else given
         for name, given in found.items()
     }
     if cause == "cuda_oom":

@@ -17,6 +17,7 @@ from kb.logs.kernel.rows import NEEDLES, MessageRow, eligible
 from kb.logs.kernel.xid_text import nvlink5, sxid, xid
 from kb.logs.piece import Piece
 from kb.logs.timestamps import Head, Prefix, headed, split, timed
+from kb.numbers import whole
 from kb.scan import Needles, lines_of
 
 BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
@@ -264,7 +265,7 @@ def has_prefixes(text: str) -> bool:
 def _read(row: MessageRow, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: given for name, given in found.groupdict().items() if given is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
-    attrs: dict[str, Any] = {name: int(given) if given.isascii() and given.isdigit() else given for name, given in groups.items()}
+    attrs: dict[str, Any] = {name: given if (number := whole(given)) is None or number < 0 else number for name, given in groups.items()}
     shape = _SHAPES.get(row.kind)
     said: object = row.value or value.strip()
     if shape:

@@ -23,18 +23,18 @@ _DETAIL = re.compile(
     r", (?=Ch [0-9a-fA-F]{8}|channel 0x|Channel ID|Graphics |MMU Fault|NVLink|Row Remapper|GPU |GSP |Timeout |Contained|Uncontained|"
     r"Class Error|Internal |Unrecovered|An uncorrectable|errorString|RLW_|NETIR|SAW_|TLW|MSE|[0-9a-f]{4}\()"
 )
-_WHERE = re.compile(r"GPC ?(\d+), TPC ?(\d+)(?:, SM ?(\d+))?")
-_CLIENT = re.compile(r"\bGPC(\d+)\b")
-_FATAL_LINK = re.compile(r"(?:on|detected on) link (\d+) ?\(([^)]{0,200})\)")
+_WHERE = re.compile(r"GPC ?(\d{1,6}), TPC ?(\d{1,6})(?:, SM ?(\d{1,6}))?")
+_CLIENT = re.compile(r"\bGPC(\d{1,6})\b")
+_FATAL_LINK = re.compile(r"(?:on|detected on) link (\d{1,6}) ?\(([^)]{0,200})\)")
 _RECOVERY = re.compile(r"GPU recovery action changed from (0x[0-9a-fA-F]+) \(([^)]{1,40})\) to (0x[0-9a-fA-F]+) \(([^)]{1,40})\)")
 _CAUSED = re.compile(r"caused by previous Xid (\d{1,4})")
 _CHANNEL = re.compile(r"(?:Ch|channel|Channel ID|ChID|ChId) (?:0x)?([0-9a-fA-F]{4,8})")
 _FAULT = re.compile(r"Fault is of type (FAULT_[A-Z_]+)(?: (ACCESS_TYPE_[A-Z_]+))?")
-_GSP = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d+) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
+_GSP = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d{1,6}) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
 _ROW = re.compile(r"Row Remapper(?: Error)?:[^(]{0,20}\(?(0x[0-9a-fA-F]+)?")
 _NVL5 = re.compile(
     r"([A-Z][A-Z0-9_]{2,30})(?: {1,8}(\w+))?? {1,8}(Fatal|Nonfatal|Non-fatal) {1,8}(XC\d+) {1,8}(i\d+) {1,8}"
-    r"Link {1,8}(-?\d+) {1,8}\(([^)]{0,120})\)"
+    r"Link {1,8}(-?\d{1,6}) {1,8}\(([^)]{0,120})\)"
 )
 _SXID = re.compile(
     r"(?:nvidia-)?nvswitch(\d{1,3}): SXid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})\): (\d{3,6})(?:, (Fatal|Non-fatal))?(?:, Link (\d{1,3}))?,? ?"

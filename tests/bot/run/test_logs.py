@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from bot.run.logs import MAX_FIELD, CleanLines, log_field, set_up_logs
+from bot.run.logs import LONGEST_FIELD, CleanLines, log_field, set_up_logs
 
 FORGED = "nobody\n2026-05-20 [info     ] ledger.claim approval=app-1"
 CHOSEN = {
@@ -39,7 +39,7 @@ def shape(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def is_plain(line: str) -> bool:
-    return all(char.isprintable() for char in line) and len(line) <= MAX_FIELD * 2
+    return all(char.isprintable() for char in line) and len(line) <= LONGEST_FIELD * 2
 
 
 @pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)

@@ -13,6 +13,7 @@ from bot.settings import BadSettings, load
 from bot.store.ledger import brakes_of, head_file, kept_head, open_ledger, why_not
 from bot.store.ledger_keys import ledger_key
 from bot.store.store import Durability, Store, open_store
+from bot.terminal.ledger import WAS_ALTERED
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
 from tools.inventory.hosts import parse_inventory
@@ -38,6 +39,24 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     cut = rackmedic("audit", "verify", "--head", "0" * 64, environ=environ)
     assert cut.returncode == 1
     assert "cut" in cut.stdout
+
+
+@needs_redis
+def test_who_resumes_is_told_that_somebody_else_changed_a_brake(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
+    assert rackmedic("stop", "power work", environ=environ).returncode == 0
+
+    async def release() -> None:
+        store = await open_store(None, tmp_path)
+        try:
+            await store.redis.delete("rm:ledger:brakes")
+        finally:
+            await store.aclose()
+
+    asyncio.run(release())
+    told = rackmedic("resume", environ=environ)
+    assert (told.returncode, WAS_ALTERED in told.stderr) == (0, True)
+    assert WAS_ALTERED not in rackmedic("resume", environ=environ).stderr
 
 
 def test_without_a_setting_the_brakes_are_what_the_ledger_takes_by_itself() -> None:

@@ -275,7 +275,7 @@ def test_a_customers_name_leaves_within_no_word_and_hosts_keep_theirs() -> None:
     draft = draft_of(INCIDENT, state, Origin(kind="slack", team="T1", channel="C1", thread_ts="1.0"), {}, ("acme",))
     assert draft.title == (
         "a customer-llama-70b of a customer_ml at /home/a customer/run hangs, der a customer-Cluster too, "
-        "on acme-gpu-003 and acme-gpu-[003-004]; acmeology"
+        "on acme-gpu-003 and acme-gpu-[003-004]; a customer-ology"
     )
     assert draft.hosts == ("acme-gpu-003", "acme-gpu-004")
     assert retitled(draft, "Acme's job on acme-gpu-004", ("acme",)).title == "a customer's job on acme-gpu-004"

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kb.numbers import whole
 from kb.redact import redact
 from kb.scan import lines_in
 from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
@@ -149,7 +150,8 @@ def _known(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict
 
 def _port(value: str | int, where: str, problems: list[str]) -> int:
     text = str(value).strip()
-    if not text.isdecimal() or not 0 < int(text) < 65536:
-        problems.append(f"{where} {text!r} is no port")
+    port = whole(text) or 0
+    if not 0 < port < 65536:
+        problems.append(f"{where} {text[:40]!r} is no port")
         return 22
-    return int(text)
+    return port

@@ -167,7 +167,7 @@ def _part(row: Mapping[str, str]) -> SlurmJob:
         tasks = len(expand(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
     except BadRange as why:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
-    ranks = re.match(r"\d+", row.get("NumTasks", ""))
+    ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
     name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
     told = {

@@ -1,0 +1,43 @@
+"""Everything that a command prints goes through one of two printers, which show what acts upon a terminal or hides: found in the syntax tree."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project.size import ROOT
+
+PRINTERS = ("bot/terminal/edge.py", "bot/terminal/paper.py")
+ELSEWHERE = {
+    "bot/slack/manifest.py": "prints the app's manifest, which is ours, when it is called as a module",
+    "bot/cli.py": "prints the version",
+    "bot/run/logs.py": "hands standard error to the loggers; every field is cleaned there",
+}
+STREAMS = frozenset({"sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer.write", "sys.stderr.buffer.write", "sys.stdout.writelines"})
+MODULES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "bot").rglob("*.py"))
+
+
+def doors(tree: ast.AST) -> Iterator[str]:
+    """Calls that print, and names of functions that print where they are handed on."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in STREAMS or called == "Console" or called in ("typer.echo", "typer.secho", "click.echo", "click.secho"):
+                yield called
+        if isinstance(node, ast.Name) and node.id == "print" and isinstance(node.ctx, ast.Load):
+            yield "print"
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("typer.echo", "typer.secho", "click.echo"):
+            yield ast.unparse(node)
+        if isinstance(node, ast.ImportFrom) and node.module == "rich" and any(name.name == "print" for name in node.names):
+            yield "rich.print"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module not in (*PRINTERS, *ELSEWHERE)])
+def test_nothing_else_prints(module: str) -> None:
+    found = list(doors(ast.parse((ROOT / module).read_text())))
+    assert not found, f"{module} prints by {found[0]}: use bot.terminal.edge.tell or bot.terminal.paper.paper"
+
+
+def test_what_may_print_is_there() -> None:
+    assert [name for name in (*PRINTERS, *ELSEWHERE) if not Path(ROOT / name).exists()] == []
