@@ -80,6 +80,10 @@ PROVEN = [
     ("docker failed", "", unit("docker", "failed"), S + "SERVICE.Container_Engine_Stopped"),
     ("containerd frozen", "broken|daemon containerd|frozen", [], S + "SERVICE.Container_Engine_Stopped"),
     ("chronyd frozen", "broken|daemon chronyd|frozen", [], S + "SERVICE.Daemon_Frozen"),
+    ("sssd stopped, as systemd says", "", unit("sssd", "inactive", trouble="stopped"), S + "SERVICE.Users_Unknown"),
+    ("autofs failed", "", unit("autofs", "failed", trouble="failed"), S + "SERVICE.Mount_Helper_Stopped"),
+    ("kubelet failed", "", unit("kubelet", "failed", trouble="failed"), S + "SERVICE.Stopped_Unlike_Peers"),
+    ("munge masked", "", unit("munge", "inactive", trouble="masked", load="masked"), S + "SERVICE.Munge_Not_Answering"),
     ("sssd frozen", "broken|daemon sssd|frozen", [], S + "SERVICE.Users_Unknown"),
     ("a unit in a loop", "", unit("nvidia-dcgm", "activating", sub="auto-restart"), S + "SERVICE.Restart_Loop"),
     ("systemd frozen", "answer|systemd|timeout", [], S + "SERVICE.Systemd_Not_Answering"),
@@ -172,6 +176,9 @@ def test_a_well_group_is_well() -> None:
     assert now.roots == ()
     assert now.odd == ()
     assert now.suspects == ()
+    for label, leaf in TAXONOMY.leaves.items():
+        if all(clue.key == "peer.differs" for clue in leaf.evidence if clue.weight > 0):
+            assert now.standings[label].verdict == "rejected"
 
 
 def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> None:
