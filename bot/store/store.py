@@ -141,7 +141,7 @@ async def _check_version(store: Store) -> None:
         raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
     if found == str(STORE_VERSION):
         return
-    # A reader of the version before is called here: it is given `store.redis`, and raises the stored version when it is done.
+    # A reader that has to change rows of the version before is called here: it is given `store.redis`, and raises the stored version when it is done.
     database = "" if store.kind == "private" else f"{PREFIX}REDIS_URL to an empty database (another number) and "
     anew = f"begin anew by setting {database}{PREFIX}DATA_DIR to an empty folder"
     if not found:

@@ -15,7 +15,9 @@ from bot.run.patience import over_store
 from bot.settings import load
 from bot.store.keys import FIXED, PREFIX, VERSION
 from bot.store.store import Store, WrongStoreVersion, open_store
-from bot.store.version import STORE_VERSION
+from bot.store.version import BEFORE, STORE_VERSION
+from graph.report import FileRead
+from graph.state import Evidence
 from tests.support.fakes_actions import BOB, Office, Site, hung, well
 from tests.support.redis_server import RealServer
 from tests.support.terminal import rackmedic
@@ -82,19 +84,39 @@ async def test_two_processes_that_start_at_once_on_an_empty_folder_both_open_it(
         await store.aclose()
 
 
-@pytest.mark.parametrize("version", [b"0", b"2", b"1 ", b"01", b"one", b"\xff" * 1000])
+@pytest.mark.parametrize("version", [b"0", b"3", b"1 ", b"01", b"one", b"\xff" * 1000])
 async def test_another_version_is_refused_in_one_line_and_nothing_changes(
     real_redis: Redis, redis_server: RealServer, version: bytes
 ) -> None:
     await seed_mention(real_redis)
     await real_redis.set(VERSION, version)
     before = await dump(real_redis)
-    with pytest.raises(WrongStoreVersion, match=r"has the store version .* and this RackMedic reads 1 alone") as refused:
+    with pytest.raises(WrongStoreVersion, match=r"has the store version .* and this RackMedic reads 2 alone") as refused:
         await open_store(redis_server.url, None)
     said = str(refused.value)
     assert ("\n" in said, len(said) < 600, "run the RackMedic that wrote it" in said) == (False, True, True)
     assert "RACKMEDIC_REDIS_URL to an empty database (another number) and RACKMEDIC_DATA_DIR to an empty folder" in said
     assert await dump(real_redis) == before
+
+
+async def test_the_version_before_is_raised_and_its_data_stays(real_redis: Redis, redis_server: RealServer) -> None:
+    await seed_mention(real_redis)
+    await real_redis.set(VERSION, str(BEFORE))
+    before = await dump(real_redis)
+    await (await open_store(redis_server.url, None)).aclose()
+    assert await real_redis.get(VERSION) == OURS
+    await real_redis.set(VERSION, str(BEFORE))
+    assert await dump(real_redis) == before
+
+
+def test_rows_of_the_version_before_claim_nothing() -> None:
+    """What they lack has a default: no owner of a log, and nothing that was not understood."""
+    read = FileRead.model_validate({"name": "rank0.log", "size": 12})
+    assert (read.recognised, read.not_understood, read.foreign) == (True, 0, "")
+    line = Evidence.model_validate(
+        {"host": "n1", "check": "joblog", "key": "job.error", "device": "", "line": "x", "says": "x", "time": None, "sha256": ""}
+    )
+    assert line.source is None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -120,7 +142,7 @@ async def test_a_refusal_touches_no_key_but_the_version_and_those_without_an_id(
     allowed = [VERSION, *FIXED]
     await real_redis.acl_setuser("narrow", enabled=True, reset=True, passwords=["+secret"], categories=["+@all"], keys=allowed)
     try:
-        for version in ("", "2"):
+        for version in ("", "3"):
             if version:
                 await real_redis.set(VERSION, version)
             with pytest.raises(WrongStoreVersion):
