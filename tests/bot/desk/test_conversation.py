@@ -21,8 +21,8 @@ CASE: dict[str, Any] = {
 }
 
 NATURAL: tuple[tuple[str, str], ...] = (
-    ("what about gpu-002?", "gpu-002: 22 checks"),
-    ("is gpu-001 ok?", "gpu-001: 22 checks"),
+    ("what about gpu-002?", "gpu-002: 23 checks"),
+    ("is gpu-001 ok?", "gpu-001: 23 checks"),
     ("how is gpu-003 doing", "GPU fell off the PCIe bus"),
     ("how are the others?", "gpu-[001-002,004]"),
     ("and the other nodes?", "gpu-[001-002,004]"),
@@ -134,7 +134,7 @@ def test_stop_while_it_looks_ends_the_look(tmp_path: Path) -> None:
 
 def test_without_json_the_conversation_reads_as_a_thread(tmp_path: Path) -> None:
     out = rackmedic("diagnose", *files(tmp_path, [{"by": "ana", "text": "what about gpu-002?"}])).stdout
-    assert "ana  what about gpu-002?\n  gpu-002: 22 checks, read just now, nothing abnormal." in "\n".join(
+    assert "ana  what about gpu-002?\n  gpu-002: 23 checks, read just now, nothing abnormal." in "\n".join(
         map(str.rstrip, out.splitlines())
     )
     assert "host_state · no check" in out

@@ -29,11 +29,11 @@ def test_it_diagnoses_and_then_talks_about_it(case: str) -> None:
     ran = rackmedic("chat", "--sandbox", case, stdin="why?\n\nwhat about gpu-001?\nlook again\n")
     assert ran.returncode == 0
     assert "(gpu-002/gpu6)" in ran.stdout
-    assert "gpu-001: 22 checks, read" in ran.stdout
+    assert "gpu-001: 23 checks, read" in ran.stdout
     assert [line.strip() for line in ran.stdout.splitlines() if "· no check" in line or " checks on gpu-[" in line] == [
         "explain · no check",
         "host_state · no check",
-        "recheck · 44 checks on gpu-[001-002]",
+        "recheck · 46 checks on gpu-[001-002]",
     ]
     assert "Simulated" in ran.stderr
 

@@ -9,9 +9,9 @@ from tests.support.talk import FAULT, Talk
 
 async def test_a_healthy_host_is_told_with_its_checks_and_their_age_and_nothing_is_looked_at() -> None:
     talk = await Talk.about()
-    assert await talk.says("what about gpu-002?") == "gpu-002: 22 checks, read just now, nothing abnormal."
+    assert await talk.says("what about gpu-002?") == "gpu-002: 23 checks, read just now, nothing abnormal."
     talk.minutes = 10
-    assert await talk.says("is gpu-002 ok?") == "gpu-002: 22 checks, read 11 min ago, nothing abnormal.\nSay `recheck gpu-002` for now."
+    assert await talk.says("is gpu-002 ok?") == "gpu-002: 23 checks, read 11 min ago, nothing abnormal.\nSay `recheck gpu-002` for now."
     assert talk.ran == []
 
 
@@ -19,7 +19,7 @@ async def test_the_sick_host_is_told_with_its_cause_and_the_lines_that_show_it()
     talk = await Talk.about()
     first, *lines = (await talk.says("what about gpu-003?")).splitlines()
     title = talk.ports.taxonomy.titles["GPU.BUS.Fallen_Off_Bus"]
-    assert first.startswith(f"gpu-003: {title} (gpu-003/gpu5), 99 % sure; 22 checks, ")
+    assert first.startswith(f"gpu-003: {title} (gpu-003/gpu5), 99 % sure; 23 checks, ")
     assert lines[0].startswith("  gpu-003 · lspci · ")
     assert "0000:bb:00.0" in lines[0]
     assert lines[1].startswith("  gpu-003 · kernel log · read just now: 08:10:00 NVRM: Xid") or "NVRM: Xid" in lines[1]
@@ -27,7 +27,7 @@ async def test_the_sick_host_is_told_with_its_cause_and_the_lines_that_show_it()
 
 async def test_the_others_are_told_in_a_line() -> None:
     talk = await Talk.about()
-    assert await talk.says("how are the others?") == "gpu-[001-002,004]: 22 checks, read just now, nothing abnormal."
+    assert await talk.says("how are the others?") == "gpu-[001-002,004]: 23 checks, read just now, nothing abnormal."
 
 
 async def test_a_host_that_may_not_be_spoken_of_here_is_not() -> None:
@@ -46,7 +46,7 @@ async def test_a_name_that_nobody_knows_is_said_with_the_nearest() -> None:
 async def test_a_host_that_could_not_be_looked_at_is_not_called_healthy() -> None:
     talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
     first, *others = (await talk.says("what about gpu-002?")).splitlines()
-    assert first.startswith("gpu-002: 21 checks, ")
+    assert first.startswith("gpu-002: 22 checks, ")
     assert NOT_ALL_LOOKED_AT in first
     assert "smi" in others[0]
 
