@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from graph.earlier import Recalled, Sought
 from graph.engine.after_repairs import Treatment
+from graph.engine.peers import Baseline
 from graph.state import Item
 from tools.clock import Clock
 from tools.inventory.jobs import JobPlace, Mine
@@ -117,6 +118,15 @@ async def nothing_treated(hosts: Collection[str]) -> Sequence[Treatment]:
     return ()
 
 
+async def nothing_seen(hosts: Collection[str]) -> Mapping[str, Baseline]:
+    """A place that remembers no host (terminal, bench)."""
+    return {}
+
+
+async def not_remembered(rows: Mapping[str, Baseline]) -> None:
+    """The same."""
+
+
 def nobody_erred(reader: str | None) -> "Sequence[MistakeNote]":
     """No diagnosis was ever corrected (terminal, bench)."""
     return ()
@@ -199,6 +209,10 @@ class Ports:
     """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
     treated: Callable[[Collection[str]], Awaitable[Sequence[Treatment]]] = field(default=nothing_treated)
     """What any incident has mended on these hosts, so that no other one finds it again in their logs."""
+    remembered: Callable[[Collection[str]], Awaitable[Mapping[str, Baseline]]] = field(default=nothing_seen)
+    """What hosts looked like when an incident last found them well."""
+    remember: Callable[[Mapping[str, Baseline]], Awaitable[None]] = field(default=not_remembered)
+    """Keep that for the next incident."""
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=nobody_waits)
     """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
     decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)

@@ -165,6 +165,8 @@ class Report(Stored):
     suggestions: tuple[str, ...] = ()
     likely: UnprovenCause | None = None
     """Of the causes of the taxonomy the likeliest, where none is proven: nothing is proposed for it."""
+    differs: tuple[str, ...] = ()
+    """What the hosts asked about have otherwise than most of their kind, or than they had: both values, what fits the report first."""
     outside: str = ""
     """What a model's reading takes for the cause where no label is it and no ideas were made; nothing was found on machines."""
     ideas: tuple[Conjecture, ...] = ()

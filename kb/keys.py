@@ -46,6 +46,7 @@ KEYS = _rows("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
     host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
+    host.access                      | str   | host    |      | what keeps us out of a host that may be well: changed_key unlisted_key refused login_refused our_side
     driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
     driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
     driver.library_version           | str   | host    |      | user-space NVML/libcuda version
@@ -208,6 +209,13 @@ KEYS = _rows("""
     job.first_error_rank             | str   | host    |      | rank with the earliest error
     job.nccl_version                 | str   | rank    |      | NCCL version a rank prints; attrs: rank
     job.log                          | bool  | host    |      | a job log was found
+    proc.hog                         | float | process |      | cores that processes of one name use beside any job; attrs: share(of all cores) processes uid
+    base.rows                        | list  | host    |      | what the host looks like in one respect, as NAME = VALUE; the device is the kind: system sysctl module mount route service …
+    base.count                       | int   | host    |      | zombie blocked stopped processes, and per cents of what may run out; the device says which
+    base.answer                      | str   | host    |      | what a question was answered with: ok timeout refused no_name no_answer servfail error; the device is the question
+    base.broken                      | str   | host    |      | what is wrong with a part of the host whatever its peers have: frozen missing empty no_device not_mounted …; the device is the part
+    peer.differs                     | str   | host    |      | what the host has where most of its peers have something else; the device is KIND NAME; attrs: most of hosts
+    past.differs                     | str   | host    |      | what the host has where it had something else when it was last seen; the device is KIND NAME; attrs: before since
     proc.listed                      | int   | host    |      | processes that ps lists
     proc.gpu_memory                  | int   | gpu     | MiB  | memory one process holds; attrs: pid name job ppid user
     proc.orphan                      | int   | gpu     | MiB  | memory held by a process of no running job; attrs: pid name user

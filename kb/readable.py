@@ -114,6 +114,12 @@ WORDS = _rows("""
     sched.reason                    | the scheduler has the node out of service: {value}
     sched.gpus                      | Kubernetes can give out {value} GPUs of {attrs.capacity}
     store.mount                     | shared file system {device}: {value}
+    base.broken                     | {device}: {word}
+    base.answer                     | {device} is answered with {word}
+    base.count                      | {device}: {value}
+    proc.hog                        | {device} uses {value} cores and belongs to no job
+    peer.differs                    | {device}: {value} here, {attrs.most} on {attrs.hosts} of {attrs.of} hosts
+    past.differs                    | {device}: {value} now, {attrs.before} before
     cuda.ok                         | CUDA works on {device}: {value}
     sdc.mismatches                  | {device} computed the same thing {value} times with other results
     gemm.errors                     | {value} results of {device} differ under load

@@ -61,6 +61,7 @@ from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
+from bot.store.baselines import BaselineStore
 from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
@@ -222,6 +223,8 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     index = ActionIndex(store.redis, ports.clock)
     progress, peek = window.board.progress, window.inbox.peek
     others = replace(ports, keep=causes.keep, keepers=causes.keepers, treated=index.treated)
+    seen = BaselineStore(store.redis)
+    others = replace(others, remembered=seen.recall, remember=seen.keep)
     whole = replace(others, progress=progress, peek=peek, decisions=decided, late=LateOnes(index))
     stored = StoredIncidents(store.redis)
     facts_of = KnownFacts(whole.evidence, stored.state)

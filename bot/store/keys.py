@@ -81,6 +81,9 @@ class Names:
     def treated(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
 
+    def baseline(self, host: str) -> str:
+        return f"{self._prefix}:baseline:{host}"
+
     def share(self, tenant: str, part: str) -> str:
         return f"{self._prefix}:share:{tenant}:{part}"
 
@@ -151,6 +154,7 @@ TABLE = (
     KeyForm("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
     KeyForm("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
     KeyForm("rm:actions:treated:*",          "hash: devices of a host, by when a remedy that helped was claimed for them", "40 days after the last remedy"),
+    KeyForm("rm:baseline:*",                 "what a host looked like when an incident last found it well, compressed", "40 days after that"),
     KeyForm("rm:act:fence",                  "counter behind the tokens of those leases"),
     KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
     KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),

@@ -53,6 +53,7 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += _list("perhaps (a model wrote this; nothing on the machines shows it)", [report.outside] if report.outside else [])
     parts += [part for idea in report.ideas for part in _idea(idea)]
     parts += _list("a second reading doubts it", report.doubts)
+    parts += _list("differs from its peers, or from what it was", report.differs)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))

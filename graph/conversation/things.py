@@ -126,6 +126,7 @@ CHECK_WORDS: Final[Mapping[str, str]] = {
     "cpu": "lscpu, cpu governor, cpu state",
     "net": "ip addr, ifconfig, interfaces, network interfaces, ethtool",
     "store": "nfs mounts, object storage",
+    "base": "baseline, difference to its peers",
     "ipmi": "ipmitool, bmc, bmc log, sel, sensors, fan speeds, fan speed, ipmi sensors, sensor readings",
     "vers": "versions, driver version, driver versions, software versions, cuda version, firmware versions",
     "fabric": "fabric manager log, switch counters, leaf counters, ibnetdiscover",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
+from graph.engine.peers import is_telling
 from tools.bandwidth import LEAST
 from tools.fact import Fact, Status, Value
 
@@ -15,6 +16,19 @@ AFTERMATH = frozenset({43, 45})
 
 WRONG_CLOCK = 120.0
 """Seconds from which a clock breaks things: a minute may be the way to the host and back."""
+
+
+HOGS = 0.25
+"""Part of all cores from which processes that belong to no job take them from one."""
+
+COUNTED: Mapping[str, int] = {
+    **dict.fromkeys(("zombie",), 100),
+    **dict.fromkeys(("blocked", "stopped"), 8),
+    **dict.fromkeys(("open files percent", "conntrack percent", "pids percent"), 90),
+    **dict.fromkeys(("shared memory percent", "huge pages percent", "kernel memory percent"), 50),
+    **dict.fromkeys(("io pressure", "memory pressure"), 60),
+}
+"""From how many on what is counted is abnormal by itself."""
 
 
 def _any(fact: Fact, expected: Value) -> bool:
@@ -138,6 +152,11 @@ ODD: Mapping[str, Odd] = {
     "fabric.sm":                        _one_of("none"),
     "store.mount":                      _one_of("timeout", "stale"),
     "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu"),
+    "base.broken":                      _any,
+    "base.answer":                      lambda fact, expected: fact.value != "ok" and fact.device != "name of this host",
+    "base.count":                       lambda fact, expected: isinstance(fact.value, int) and fact.value >= COUNTED.get(fact.device or "", 1 << 62),
+    "proc.hog":                         lambda fact, expected: float(fact.attrs.get("share", 0)) >= HOGS,
+    "peer.differs":                     lambda fact, expected: is_telling(fact.device or ""),
     "cuda.ok":                          lambda fact, expected: fact.value is False,
     "sdc.mismatches":                   _some,
     "gemm.errors":                      _some,

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from graph.engine.abnormal import is_odd, may_be_odd
-from graph.engine.belief import OF_LINKS, Belief, Match, alike_against_profile, beliefs
+from graph.engine.belief import DIFFERENCES, OF_LINKS, Belief, Match, alike_against_profile, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
@@ -48,6 +48,8 @@ class Assessment:
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
     uncounted: tuple[tuple[str, str, str], ...] = ()
     """(host, check, why) of what logs say of devices that a host does not have."""
+    differing: tuple[Fact, ...] = ()
+    """What hosts have otherwise than their peers, or than they had."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -197,11 +199,14 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of.
     """
-    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None))
+    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     settled, coverage = settle(rows, odd), Coverage.of(ready, lens, hosts)
-    return Assessment(lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens), tuple(notes(ready)))
+    differing = tuple(fact for fact in ready if fact.key in DIFFERENCES)
+    return Assessment(
+        lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens), tuple(notes(ready)), differing
+    )
 
 
 def _questioned(facts: Sequence[Fact], lens: Lens) -> dict[str, str]:

@@ -15,6 +15,9 @@ from kb.keys import find
 from kb.taxonomy.labels import Clue, Leaf
 from tools.fact import Fact, Status, Value
 
+ALONE = math.log(0.6 / 0.4)
+"""Most log-odds where nothing speaks for a cause but that a host differs from others: 0.6, a hint and no accusation."""
+
 TEXT_CAP = 2.0
 """Most log-odds that a ticket's words, similar incidents and a model's opinion may add together: never enough to confirm."""
 
@@ -23,6 +26,9 @@ LOW_TRUST_CAP = 2.5
 
 CERTAIN, ENOUGH_TO_COUNT = 0.95, 3
 """Posterior at which a label is confirmed; observations it takes to speak of a majority."""
+
+DIFFERENCES = ("peer.differs", "past.differs")
+"""Keys that only say what a host has and others have not, or what it had before."""
 
 OF_LINKS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
 """Keys whose faults are a single link's own: a cable, a slot. Where every link there is says the same, it is none of them."""
@@ -44,7 +50,12 @@ class Match:
     @property
     def decides(self) -> bool:
         """Whether this may confirm the label: decisive, of now, really seen on a host or in the job's log, and not what another RackMedic told."""
-        return self.clue.decisive and self.weight > 0 and not (self.fact.attrs.get("aged") or self.fact.attrs.get("told"))
+        return (
+            self.clue.decisive
+            and self.weight > 0
+            and self.fact.key not in DIFFERENCES
+            and not (self.fact.attrs.get("aged") or self.fact.attrs.get("told"))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +255,22 @@ def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matc
     trusted = [m.weight for m in matches if may_be_text(leaf) or not _doubtful(m.fact)]
     doubted = sum(m.weight for m in matches if not may_be_text(leaf) and _doubtful(m.fact))
     most = max(LOW_TRUST_CAP, sum(weight for weight in trusted if weight > 0))
+    odds = start + sum(trusted) + max(-LOW_TRUST_CAP, min(most, doubted))
     return Belief(
         leaf,
         subject,
-        start + sum(trusted) + max(-LOW_TRUST_CAP, min(most, doubted)),
+        min(odds, ALONE) if _only_apart(matches) else odds,
         support=tuple(sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _doubtful(m.fact), -m.weight, m.clue.id))),
         against=tuple(sorted((m for m in matches if m.weight < 0), key=lambda m: (m.weight, m.clue.id))),
         shown=frozenset(fact.host for clue, fact in hits if clue.weight > 0 and fact.host),
         explains=frozenset(id(fact) for clue, fact in hits if clue.weight > 0),
     )
+
+
+def _only_apart(matches: Iterable[Match]) -> bool:
+    """Whether all that speaks for a cause are differences."""
+    speaking = [match.fact.key for match in matches if match.weight > 0]
+    return bool(speaking) and all(key in DIFFERENCES for key in speaking)
 
 
 def _weight(clue: Clue, fact: Fact) -> float:

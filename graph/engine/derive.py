@@ -8,6 +8,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
+from graph.engine.peers import peer_differences
 from kb.catalogues.xid import repeats
 from tools.devices import missing_gpus
 from tools.expected import below_expected
@@ -20,8 +21,8 @@ REPEATING = (13, 31)
 """Xids that a program causes as readily as a broken GPU: only their pattern tells."""
 
 
-def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
-    """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown."""
+def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
+    """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown; hosts of one `kind` should be alike."""
     return [
         *unreachable(facts),
         *xid_patterns(facts),
@@ -34,6 +35,7 @@ def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[
         *unowned_memory(facts),
         *mtus_apart(facts),
         *below_expected(facts),
+        *peer_differences(facts, kind),
     ]
 
 

@@ -36,12 +36,14 @@ def gather(
     opened: datetime | None = None,
     bus: Callable[[str], Sequence[str]] = lambda host: (),
     adapters: Callable[[str], object] = lambda host: None,
+    kind: Callable[[str], str] = lambda host: "",
 ) -> list[Fact]:
-    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has."""
+    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
+    hosts of one `kind` should be alike."""
     listed = list(facts)
     named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
     named = mark_nowhere(named, Devices.of(listed, bus, adapters))
-    return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
+    return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus, kind)])]
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:

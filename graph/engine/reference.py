@@ -32,6 +32,11 @@ def no_bus(host: str) -> tuple[str, ...]:
     return ()
 
 
+def one_kind(host: str) -> str:
+    """All hosts are alike."""
+    return ""
+
+
 def no_stranger(host: str) -> str:
     """Every host has a profile."""
     return ""
@@ -49,6 +54,8 @@ class Lens:
     place: Callable[[str, Place], str] = no_place
     bus: Callable[[str], tuple[str, ...]] = no_bus
     stranger: Callable[[str], str] = no_stranger
+    kind: Callable[[str], str] = one_kind
+    """Hosts of which it says the same should be alike in all that is compared."""
 
     def passive(self) -> list[Check]:
         """Checks that disturb nobody, cheapest first."""

@@ -1,7 +1,7 @@
 """One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import CUSTOMER, SIDE, Incident, ItemKind, Ladder, Origin
 from tools.fact import Fact, Value
+from tools.inventory.hosts import Inventory
 from tools.inventory.jobs import WhyNowhere
 from tools.inventory.nearest import UnknownName, unknown_names
 from tools.inventory.ranges import expand, fold
@@ -241,7 +242,18 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     def place(host: str, kind: Place) -> str:
         return leaves.get(host, "") if kind == "leaf" else ""
 
-    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
+    stranger, kind = strangers(profile, facts), kind_of(ports.inventory)
+    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, stranger, kind)
+
+
+def kind_of(inventory: Inventory) -> Callable[[str], str]:
+    """Hosts of one group and one model should be alike."""
+
+    def kind(host: str) -> str:
+        row = inventory.hosts.get(host)
+        return f"{row.group}/{row.sku}" if row else ""
+
+    return kind
 
 
 async def weigh(case: Case, ports: Ports) -> Assessment:

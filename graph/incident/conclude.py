@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
+from graph.engine.peers import Baseline, baselines, rare_first
 from graph.incident.about import about_hosts, asked_first
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
@@ -41,6 +42,7 @@ LOOKED_AT_NO_MACHINE = "I looked at no machine."
 
 MOST_BLIND, MOST_DONE, MOST_ASKED, LIKELIEST = 20, 50, 12, 2
 LONGEST_REASON = 120
+MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 ANSWER = "Answer the questions, or hand the incident over."
 TELL_MORE = "I have no more questions: tell me anything new, say recheck, or hand the incident over."
 
@@ -65,6 +67,8 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     if diagnosing:
         concluded, kept = await checked(_to_people(concluded, case, now), case, now, ports)
         concluded = with_guide(concluded, case, now, ports)
+    if diagnosing:
+        await ports.remember(well_baselines(case, now))
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     lifecycle = concluded.lifecycle or case.lifecycle
     marked = milestones_after(case, concluded.report, lifecycle, diagnosing, ports.clock.now())
@@ -150,6 +154,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         ),
         could_not_look=now.could_not_look()[:MOST_BLIND],
         questions=questions,
+        differs=() if outcome == "diagnosed" else differences_said(case, now),
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         likely=likely,
         outside=turn.outside if outcome == "no_fault" and likely is None else "",
@@ -172,6 +177,19 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
         ticket=hand_over(case, now, report) if _with_people(case) else None,
     )
+
+
+def well_baselines(case: Case, now: Assessment) -> dict[str, Baseline]:
+    """What the hosts look like on which nothing is abnormal: what they should look like the next time."""
+    sick = {fact.host for fact in now.odd} | {host for row in now.roots for host in (*row.accused, *row.shown)}
+    return {host: row for host, row in baselines(case.facts).items() if host not in sick}
+
+
+def differences_said(case: Case, now: Assessment) -> tuple[str, ...]:
+    """What the hosts asked about have otherwise, in a few lines."""
+    asked = set(expand(case.turn.about)) or set(case.hosts)
+    rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
+    return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
 
 
 def _to_people(concluded: Concluded, case: Case, now: Assessment) -> Concluded:

@@ -10,7 +10,8 @@ from langgraph.runtime import Runtime
 
 from graph.engine.after_repairs import after_repairs, after_treatments, cursors
 from graph.engine.assess import assess
-from graph.incident.case import Case, lens_of, merged, read_case
+from graph.engine.peers import PAST, PEER, ROWS, from_memory
+from graph.incident.case import Case, kind_of, lens_of, merged, read_case
 from graph.ports import Awaited, Likely, Ports, Progress
 from graph.reading.counts import silent_hosts
 from graph.reasoning.receipts import Receipts
@@ -22,6 +23,8 @@ from tools.inventory.ranges import fold
 log = structlog.get_logger()
 ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
 NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})
+MOST_PEERS = 16
+"""Hosts of a group that are remembered at once, to compare one with that was looked at alone."""
 LISTEN_EVERY = 8
 """Answers between two looks at the inbox."""
 OF_NO_NAME = frozenset({"rackmedic-look", "python3"})
@@ -40,7 +43,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     live = LiveWave(case, ports, total=len(asks))
     wave = await live.look(asks, fresh=bool(case.turn.again) or ((case.item.kind == "recheck" or case.turn.news) and case.rounds <= 1))
     cut = live.cut or await waiting(case, ports)
-    facts = await of_now(case, told(wave), ports)
+    facts = await beside_memory(await of_now(case, told(wave), ports), ports)
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
         "receipts": await _received(case, wave, ports),
@@ -60,6 +63,18 @@ async def of_now(case: Case, new: Sequence[Fact], ports: Ports) -> list[Fact]:
     """What is known with what was just seen; what tells of a fault that was mended since, here or in another thread, marked so."""
     facts = after_repairs(merged(case.facts, new), cursors(case.ladders))
     return after_treatments(facts, await ports.treated({fact.host for fact in facts if fact.host}))
+
+
+async def beside_memory(facts: list[Fact], ports: Ports) -> list[Fact]:
+    """With what the hosts have otherwise than earlier incidents saw, of themselves and of their peers."""
+    rows, here = ports.inventory.hosts, {fact.host for fact in facts if fact.key == ROWS}
+    groups = {rows[host].group for host in here if host in rows}
+    peers = [name for name, row in rows.items() if row.group in groups and name not in here][:MOST_PEERS]
+    remembered = await ports.remembered([*here, *peers]) if here else {}
+    if not remembered:
+        return facts
+    known = [fact for fact in facts if fact.key != PAST and not (fact.key == PEER and fact.host in here)]
+    return [*known, *from_memory(known, remembered, kind_of(ports.inventory))]
 
 
 def told(wave: Wave) -> list[Fact]:

@@ -44,6 +44,7 @@ WORDS: Mapping[str, str] = {
     "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
     "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
     "fix_resolver": "mend the name service of the node (resolv.conf, systemd-resolved)",
+    "mend_host": "have an administrator mend it on the node",
     "boot_previous_kernel": "boot the previous kernel",
     "driver_upgrade": "upgrade the NVIDIA driver",
     "install_fabricmanager": "install the fabric manager of the driver's version",

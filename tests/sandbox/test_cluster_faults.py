@@ -12,15 +12,15 @@ from tests.support.fakes_cluster import cluster, facts
 
 SHOWS = {
     "G01": "dmesg smi", "G02": "dmesg smi", "G03": "dmesg nccl1 smi", "G04": "dmesg smi", "G05": "dmesg smi", "G06": "dmesg smi",
-    "G07": "dmesg lspci nccl1 nvlink smi topo", "G08": "dmesg ipmi lspci nccl1 nvlink smi topo", "G09": "dmesg lspci smi",
-    "G10": "dmesg nccl1 nvlink procs smi topo", "G11": "dmesg", "G12": "dmesg nccl1 procs", "G13": "dmesg nccl1 smi", "G14": "nccl1",
+    "G07": "dmesg lspci nccl1 nvlink smi topo", "G08": "base dmesg ipmi lspci nccl1 nvlink smi topo", "G09": "dmesg lspci smi",
+    "G10": "base dmesg nccl1 nvlink procs smi topo", "G11": "dmesg", "G12": "base dmesg nccl1 procs", "G13": "dmesg nccl1 smi", "G14": "nccl1",
     "G15": "dmesg smi", "G16": "ipmi smi", "G17": "smi", "G18": "smi", "G19": "nccl1 smi topo", "G20": "smi",
-    "S01": "dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg docker vers", "S03": "lspci mods nccl1 nvlink procs smi sysd topo",
-    "S04": "nccl1 smi sysd", "S05": "mods nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "mods", "S09": "mem", "S10": "disk", "S11": "disk docker",
-    "S12": "dmesg procs store", "S13": "disk dmesg", "S14": "dmesg mem", "S15": "dmesg procs sched", "S16": "lspci", "S17": "sysd time", "S18": "procs smi",
+    "S01": "base dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg docker vers", "S03": "base lspci mods nccl1 nvlink procs smi sysd topo",
+    "S04": "base nccl1 smi sysd", "S05": "base mods nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "base mods", "S09": "base mem", "S10": "disk", "S11": "disk docker",
+    "S12": "base dmesg procs store", "S13": "base disk dmesg", "S14": "dmesg mem", "S15": "base dmesg procs sched", "S16": "lspci", "S17": "base sysd time", "S18": "base procs smi",
     "S19": "cpu smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
-    "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
-    "N14": "env net store", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg vers", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
+    "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "base dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
+    "N14": "base env net store", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg vers", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
     "U02": "", "U03": "ibstat net", "U04": "env", "U05": "env", "U06": "env", "U07": "env fabric ibstat net", "U08": "", "U09": "", "U10": "", "U11": "env",
     "U12": "", "O01": "", "O02": "ipmi smi", "O03": "sched sysd", "O04": "net", "O05": "store", "O06": "sched sysd", "O07": "dmesg nccl1",
 }  # fmt: skip

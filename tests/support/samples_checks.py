@@ -638,6 +638,20 @@ SDR_POWER = (
     "PSU1 Status      | 61h | ok  | 10.1 | Presence detected\nPSU2 Status      | 62h | cr  | 10.2 | Presence detected, Failure detected\n"
 )
 
+BASELINE = """== baseline 1
+system\tkernel\t5.15.0-107-generic
+system\ttime zone\tEtc/UTC +0000
+mount\t/data\tnfs4 rw hard nas1:/export/data
+service\tsssd\tactive
+count\tprocesses\t2311
+count\tzombie\t212 212 python3 below slurmstepd
+answer\tname of this host\tok 127.0.1.1
+answer\tnameserver 10.0.0.2\ttimeout
+broken\tdaemon slurmd\tfrozen
+hog\tstress-ng\t64.0 of 128 cores, 64 processes of uid 1002
+== end
+"""
+
 SAMPLES: dict[str, tuple[str, ...]] = {
     "smi": (SMI_XML, SMI_TEXT, SMI_TABLE, "No devices were found\n"),
     "topo": (TOPO,),
@@ -660,6 +674,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "fabric": (SMINFO, NO_SM, IBLINKINFO),
     "sched": (NODE, NODE_JSON, SACCT, SQUEUE),
     "store": (SHARED_MOUNTS, HEADERS, HEADERS_SLOW, CURL_NO_NAME),
+    "base": (BASELINE,),
     "ipmi": (SEL, SDR, SDR_POWER),
     "nccl1": (NCCL, NCCL_FAILED),
 }

@@ -11,7 +11,7 @@ from tools.checks.row import SLOTS, BadSlot, Check
 from tools.checks.smi.fields import FIELDS
 
 PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip
-PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric"]
+PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric", "base"]
 EXCLUSIVE = ["cuda", "dcgm1", "dcgm2", "bw", "p2p", "nccl1", "gemm", "sdc", "ibbw", "nccl2", "e2e"]
 TOGETHER = {"hca": "mlx5_0", "gpu": "0", "peer": "n2", "hosts": "n1:8,n2:8", "nodes": "n1,n2", "ranks": "16", "count": "2"}
 FILLED = TOGETHER | {

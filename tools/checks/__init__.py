@@ -6,6 +6,7 @@ May import facts, devices, evidence and kb; knows no host and opens nothing.
 from collections.abc import Mapping
 
 from tools.checks import (
+    baseline,
     bmc,
     clock,
     containers,
@@ -31,7 +32,7 @@ from tools.checks.smi import rows as gpu
 
 _ROWS = (
     *(gpu, kernel, pcie, fabric, services, modules, disk, memory, job, processes),
-    *(containers, clock, scheduler, processor, network, storage, bmc, versions, subnet),
+    *(containers, clock, scheduler, processor, network, storage, bmc, versions, subnet, baseline),
     *(cuda, dcgm, bandwidth, nccl, burn, ibbw, nccl_pairs, step),
 )
 

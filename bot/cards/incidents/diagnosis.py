@@ -83,6 +83,7 @@ def render(
             *_files(report),
             *_logs(report, own),
             *_likely(report, titles),
+            *_differs(report),
             *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE),))] if report.outside else []),
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
@@ -175,6 +176,11 @@ def _logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
     lines = [] if own else rows.logs(report.logs)
     rest = [f"… {len(lines) - LOG_LINES} more lines in the details"] if len(lines) > LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.quote([*lines[:LOG_LINES], *rest])] if lines else []
+
+
+def _differs(report: Report) -> list[Block]:
+    """What the hosts asked about have otherwise than their peers, or than they had."""
+    return [blocks.section((bold("Differs from its peers"),)), blocks.quote(report.differs)] if report.differs else []
 
 
 def _likely(report: Report, titles: Titles) -> list[Block]:

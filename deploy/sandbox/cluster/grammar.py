@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tools.checks import job_files
+from tools.checks.baseline.rows import PROBE as BASELINE
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import MATTERS
 from tools.checks.versions import PROBE
@@ -96,6 +97,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
     "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),
     "vers.host": ("python3", "-c", PROBE),
+    "base.host": ("python3", "-c", BASELINE),
     "cpu.cores": _words("lscpu -J"),
     "cpu.frequencies": _words("grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"),
     "time.tracking": _words("chronyc -c -n tracking"),

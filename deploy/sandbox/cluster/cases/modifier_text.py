@@ -12,7 +12,7 @@ from deploy.sandbox.cluster.plan import Modifier
 
 CHECKS = (
     "smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "docker", "env", "joblog", "vers", "procs", "cpu", "time",
-    "net", "fabric", "sched", "store", "ipmi", "cuda", "bw", "p2p", "nccl1", "ibbw", "gemm", "dcgm1", "nccl2", "dcgm2", "e2e", "sdc",
+    "net", "fabric", "sched", "store", "ipmi", "base", "cuda", "bw", "p2p", "nccl1", "ibbw", "gemm", "dcgm1", "nccl2", "dcgm2", "e2e", "sdc",
 )  # fmt: skip
 """Every check there is or will be; a case may speak of one that the catalogue does not have yet."""
 

@@ -57,6 +57,7 @@ SECONDS: Mapping[str, float] = {
     "sched.running": 0.4,
     "sched.kubenode": 1.0,
     "sched.kubepods": 1.0,
+    "base.host": 1.0,
     "store.mounts": 4.7,
     "store.object": 0.3,
     "ipmi.events": 2.4,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.render import (
+    baseline,
     containers,
     disks,
     host,
@@ -79,6 +80,7 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "sched.running": containers.running,
     "store.mounts": surroundings.mounts,
     "store.object": surroundings.objects,
+    "base.host": baseline.host,
     "ipmi.events": surroundings.bmc_events,
     "ipmi.temperatures": surroundings.temperatures,
     "ipmi.fans": surroundings.fans,

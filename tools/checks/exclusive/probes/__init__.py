@@ -12,8 +12,15 @@ from tools.checks.lines import objects
 
 
 def source(name: str) -> str:
-    """A probe as one word without a line break or a character that any shell or argv template reads."""
-    text = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
+    """A probe of this folder as one word."""
+    return one_word(Path(__file__).parent / f"{name}.py")
+
+
+def one_word(path: Path) -> str:
+    """A program without its docstring as one word without a line break or a character that any shell or argv template reads, its indents one
+    blank each: hosts need not take more than 32 KiB at once (RFC 4253)."""
+    text = path.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
+    text = re.sub(r"(?m)^(?: {4})+", lambda found: " " * (len(found[0]) // 4), text)
     return f"exec({re.sub('[|;&$`<>{}]', lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"
 
 

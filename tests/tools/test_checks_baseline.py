@@ -1,0 +1,153 @@
+"""What a host looks like: rows that are read or told as not understood, and the probe run for real, which only reads and never waits for long."""
+
+import ast
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import PATIENCE
+from tests.support.samples_checks import BASELINE
+from tools.checks import CHECKS
+from tools.checks.baseline.rows import COMPARED, LONGEST, MOST_ROWS, PROBE
+from tools.fact import Status
+
+RUN = CHECKS["base"]
+SOURCE = Path("tools/checks/baseline/probe.py")
+STARTED = {"ip", "munge", "rpm", "systemctl"}
+"""Programs that the probe may start. None of them changes anything in the way in which it is asked."""
+
+
+def read(text: str) -> dict[tuple[str, str | None], object]:
+    return {(fact.key, fact.device): fact.value for fact in RUN.read(text)}
+
+
+def blinds(text: str) -> list[str]:
+    return [fact.line for fact in RUN.read(text) if fact.status is Status.UNREADABLE]
+
+
+def test_every_kind_of_row_becomes_its_fact() -> None:
+    assert read(BASELINE) == {
+        ("base.rows", "system"): ["kernel = 5.15.0-107-generic", "time zone = Etc/UTC +0000"],
+        ("base.rows", "mount"): ["/data = nfs4 rw hard nas1:/export/data"],
+        ("base.rows", "service"): ["sssd = active"],
+        ("base.rows", "answer"): ["nameserver 10.0.0.2 = timeout"],
+        ("base.count", "processes"): 2311,
+        ("base.count", "zombie"): 212,
+        ("base.answer", "name of this host"): "ok",
+        ("base.answer", "nameserver 10.0.0.2"): "timeout",
+        ("base.broken", "daemon slurmd"): "frozen",
+        ("proc.hog", "stress-ng"): 64.0,
+    }
+    hog = next(fact for fact in RUN.read(BASELINE) if fact.key == "proc.hog")
+    assert hog.attrs == {"share": 0.5, "processes": 64, "uid": 1002}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "colour\tsky\tblue",
+        "no tabs at all",
+        "count\tzombie\tmany",
+        "hog\tpython3\ta lot",
+        "mount\t/data",
+        "mount\t\tnfs4",
+        "SYSTEM\tkernel\t1",
+        "a\tb\tc\td",
+    ],
+)
+def test_a_row_that_is_not_understood_is_told_and_the_others_are_kept(row: str) -> None:
+    text = BASELINE.replace("== end", f"{row}\n== end")
+    (said,) = blinds(text)
+    assert said.startswith("1 rows of it are not understood")
+    assert len(RUN.read(text)) == len(RUN.read(BASELINE)) + 1
+
+
+def test_what_broke_off_or_could_not_be_read_is_told() -> None:
+    assert blinds(BASELINE) == []
+    assert len(blinds(BASELINE.replace("== end\n", ""))) == 1
+    assert "part packages" in blinds(BASELINE.replace("== end", "unread\tpackages\tPermissionError: no\n== end"))[0]
+    assert len(blinds("== baseline 1\n== end\n")) == 1
+    assert len(blinds("== baseline 2\nsystem\tkernel\t1\n== end\n")) == 1
+
+
+def test_any_number_of_rows_is_bounded() -> None:
+    flood = "".join(f"package\tp{n}\t{'9' * 200}\n" for n in range(20_000)) + "".join(f"broken\tpart {n}\tgone\n" for n in range(20_000))
+    facts = RUN.read(BASELINE.replace("== end", flood + "== end"))
+    assert len(facts) <= 4200
+    assert all(len(fact.value) <= MOST_ROWS for fact in facts if isinstance(fact.value, list))
+    assert all(len(fact.line) <= LONGEST for fact in facts)
+
+
+@pytest.fixture(scope="module")
+def ran() -> tuple[str, float]:
+    began = time.monotonic()
+    run = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert run.stderr == ""
+    return run.stdout, time.monotonic() - began
+
+
+def test_the_probe_says_something_of_this_machine_that_is_understood_whole(ran: tuple[str, float]) -> None:
+    text, _ = ran
+    facts = RUN.read(text)
+    assert [fact.line for fact in facts if fact.status.blind] == []
+    assert {"system", "sysctl", "mount", "device", "library"} <= {fact.device for fact in facts if fact.key == "base.rows"}
+    assert {fact.device for fact in facts if fact.key == "base.count"} >= {"processes", "zombie", "blocked", "stopped"}
+    assert {fact.device for fact in facts if fact.key == "base.rows"} <= set(COMPARED)
+    assert len(text) < 100_000
+
+
+def test_two_looks_at_one_machine_differ_in_nothing_that_is_compared(ran: tuple[str, float]) -> None:
+    again = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+
+    def compared(text: str) -> dict[str | None, object]:
+        kinds = ("system", "sysctl", "module", "device", "library", "package", "config", "resolver", "cmdline")
+        return {fact.device: fact.value for fact in RUN.read(text) if fact.key == "base.rows" and fact.device in kinds}
+
+    assert compared(again) == compared(ran[0])
+
+
+def test_the_probe_opens_to_read_alone_and_starts_few_programs() -> None:
+    calls = [node for node in ast.walk(ast.parse(SOURCE.read_text())) if isinstance(node, ast.Call)]
+    named = {ast.unparse(call.func): call for call in calls}
+    modes = {ast.unparse(call.args[1]) for call in calls if ast.unparse(call.func) == "open"}
+    assert modes == {"'rb'"}
+    assert {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "said"} == STARTED
+    forbidden = r"os\.(remove|unlink|rename|replace|mkdir|rmdir|chmod|chown|link|symlink|truncate|mknod|utime|system|popen|open|exec.*)|shutil\.(?!which).*"
+    assert [name for name in named if re.fullmatch(forbidden, name)] == []
+    assert [ast.unparse(call) for call in calls if ast.unparse(call.func) == "os.write"] == [
+        "os.write(theirs, json.dumps(work(*given)).encode()[:4000])",
+        "os.write(theirs, json.dumps('error ' + type(why).__name__).encode())",
+    ]
+    assert [ast.unparse(call.func) for call in calls if ast.unparse(call.func).startswith("subprocess.")] == ["subprocess.Popen"]
+
+
+def test_no_question_asks_a_mount_of_a_network_anything() -> None:
+    """A file server that is gone answers nobody: what is known of such a mount stands in the kernel's table."""
+    text = SOURCE.read_text()
+    assert "statvfs" not in text
+    assert "os.walk" not in text
+
+
+def test_it_travels_in_one_packet_and_keeps_to_an_old_python() -> None:
+    assert len(shlex.quote(shlex.join(RUN.commands[0].argv))) < 32_768
+    tree = ast.parse(SOURCE.read_text(), feature_version=(3, 6))
+    assert not any(isinstance(node, ast.NamedExpr | ast.Match) for node in ast.walk(tree))
+
+
+def test_a_program_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    """A frozen systemd answers nobody; what is asked of it is told as that."""
+    stuck = tmp_path / "systemctl"
+    stuck.write_text(f"#!{shutil.which('sh')}\nexec tail -f /dev/null\n")
+    stuck.chmod(0o755)
+    program = SOURCE.read_text().replace("/usr/local/sbin:", f"{tmp_path}:/usr/local/sbin:").replace("WAIT = 3.0", "WAIT = 0.7")
+    began = time.monotonic()
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+    assert ("base.answer", "systemd") in read(said)
+    assert read(said)["base.answer", "systemd"] == "timeout"
+    assert time.monotonic() - began < PATIENCE / 2

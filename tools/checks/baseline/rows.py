@@ -1,0 +1,102 @@
+"""The rows of the probe: what is like that of the peers, what is counted, what questions were answered with, and what is broken by itself.
+
+== baseline 1
+sysctl	vm.max_map_count	65530
+count	zombie	212 212 python3 below slurmstepd
+answer	nameserver 10.0.0.2	timeout
+broken	daemon slurmd	frozen
+== end
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from kb.scan import lines_in
+from tools.checks.exclusive.probes import one_word
+from tools.checks.row import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+CHECK = "base"
+HEAD, END = "== baseline 1", "== end"
+IS = " = "
+"""Between the name of what is compared and its value."""
+COMPARED = (
+    *("system", "cmdline", "sysctl", "module", "driver", "mount", "route", "link", "resolver", "hosts", "device"),
+    *("library", "package", "config", "limit", "service", "daemon", "answer"),
+)
+"""The kinds of rows that are alike on hosts of one kind; each is one fact."""
+OWN = ("name of this host", "name localhost")
+"""Questions whose answers differ from host to host."""
+MOST_ROWS, LONGEST = 400, 400
+_ROW = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
+_HOG = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
+PROBE = one_word(Path(__file__).with_name("probe.py"))
+
+
+def is_baseline(text: str) -> bool:
+    """Whether the probe wrote the first line."""
+    return text.lstrip("\n").startswith(HEAD)
+
+
+def parse_baseline(text: str) -> Sequence[Fact]:
+    """Rows that are compared folded by kind; counts, answers and what is broken one by one. What is no row of ours is told."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    found: list[Fact] = []
+    strange: list[str] = []
+    lines = lines_in(text.strip("\n"))
+    for line in (line for line in lines[1:] if line.strip() and line != END):
+        row = _ROW.match(line)
+        kind, name, value = (row[1], row[2].strip(), row[3].strip()) if row else ("", "", "")
+        if kind in COMPARED and name not in OWN:
+            rows[kind].append(f"{name}{IS}{value}")
+        fact = _told(kind, name, value)
+        found += [fact] if fact else []
+        strange += [line] if fact is None and kind not in COMPARED else []
+    if not rows and not found:
+        raise Unreadable("a head and no row")
+    found += [_folded(kind, values) for kind, values in rows.items()]
+    if strange:
+        found.append(blind(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}"))
+    if END not in lines[-3:]:
+        found.append(blind(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
+    return found
+
+
+def _folded(kind: str, values: list[str]) -> Fact:
+    kept = sorted(set(values))[:MOST_ROWS]
+    return Fact(CHECK, "base.rows", kept, kind, line=f"{kind}: {len(kept)} rows")
+
+
+def _told(kind: str, name: str, value: str) -> Fact | None:
+    """A row that says something by itself."""
+    line, word = f"{name}: {value}"[:LONGEST], value.partition(" ")[0]
+    if kind == "broken":
+        return Fact(CHECK, "base.broken", word, name, line=line)
+    if kind == "answer":
+        return Fact(CHECK, "base.answer", word, name, line=line)
+    if kind == "count" and word.isdigit():
+        return Fact(CHECK, "base.count", int(word[:12]), name, line=line)
+    if kind == "hog" and (row := _HOG.match(value)):
+        share = round(float(row[1]) / max(1, int(row[2])), 3)
+        attrs = {"share": share, "processes": int(row[3]), "uid": int(row[4])}
+        return Fact(CHECK, "proc.hog", float(row[1]), name, line=line, attrs=attrs)
+    if kind == "unread":
+        return blind(CHECK, Status.UNREADABLE, f"its part {name} could not be read: {value}"[:LONGEST])
+    return None
+
+
+CHECKS = (
+    Check(
+        id="base",
+        asks="What does the host look like beside its peers, and what of it does not work at all?",
+        commands=(Command("host", ("python3", "-c", PROBE), optional=True),),
+        formats=(Format("baseline", is_baseline, parse_baseline),),
+        establishes=("base.rows", "base.count", "base.answer", "base.broken", "proc.hog"),
+        seconds=1.0,
+        timeout=25.0,
+        partial=True,
+        damage="tell",
+    ),
+)
