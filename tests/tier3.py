@@ -57,7 +57,7 @@ SLICES: tuple[Slice, ...] = (
     Slice("rollout", *2 * (pytest_run("-m", "tier3", "-k", "not test_breakages", "tests/real"),)),
     Slice("breakages-services", *breaking("services", "limits")),
     Slice("breakages-scheduler", *breaking("scheduler", "hardware", "fabric")),
-    Slice("breakages-storage", *breaking("storage", "processes", "controls")),
+    Slice("breakages-storage", *breaking("storage", "tasks", "controls")),
     Slice("breakages-network", *breaking("names", "network", "login")),
     Slice("breakages-system", *breaking("system")),
     Slice("bench-gates", *2 * (("-m", "bot.cli", "bench", "gates"),)),

@@ -9,7 +9,7 @@ from deploy.lab.layout import Rack
 
 GPU_HOSTS = "gpu-[001-003]"
 Area = Literal[
-    "services", "scheduler", "storage", "login", "names", "network", "limits", "processes", "system", "hardware", "fabric", "controls"
+    "services", "scheduler", "storage", "login", "names", "network", "limits", "tasks", "system", "hardware", "fabric", "controls"
 ]
 
 

@@ -64,7 +64,7 @@ def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 
 
 SYSTEM = (
     on_one_host(
-        "processes",
+        "tasks",
         "zombies",
         "gpu-001",
         "ps on gpu-001 is full of defunct, sometimes fork fails",
@@ -74,7 +74,7 @@ SYSTEM = (
         kind=9,
     ),
     on_one_host(
-        "processes",
+        "tasks",
         "processes-cannot-be-killed",
         "gpu-002",
         "gpu-002 has a high load and nothing runs, kill -9 does nothing",
@@ -87,7 +87,7 @@ SYSTEM = (
         kind=8,
     ),
     on_one_host(
-        "processes",
+        "tasks",
         "processes-left-over",
         "gpu-002",
         "gpu-002 feels cluttered, yesterday's job is still around?",
@@ -95,7 +95,7 @@ SYSTEM = (
         ("PROCESS.CPU_Hog_Beside_Job", "PROCESS.Left_Over", *base("process")),
     ),
     on_one_host(
-        "processes",
+        "tasks",
         "processor-hog",
         "gpu-001",
         "gpu-001 is half as fast as the others since noon",
@@ -108,7 +108,7 @@ SYSTEM = (
         kind=9,
     ),
     on_one_host(
-        "processes",
+        "tasks",
         "port-taken",
         "gpu-001",
         "address already in use when I start on gpu-001",
