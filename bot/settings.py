@@ -81,6 +81,16 @@ class Settings(BaseModel):
     ssh_sessions: int = Field(
         5, ge=1, description="commands at once on one host; OpenSSH's MaxSessions is 10 and must leave room for as many that just ended"
     )
+    look_seconds: float = Field(
+        30.0,
+        ge=1,
+        description="seconds that one command of a check which only looks may take on a host; a mount or a tool that hangs costs no more",
+    )
+    silent_seconds: float = Field(
+        5.0,
+        gt=0,
+        description="seconds after which a host that has said nothing is called silent, where all other hosts of the look have answered",
+    )
     ssh_per_bastion: int = Field(10, ge=1, description="SSH connections being opened at once through one bastion")
     ledger_key: SecretStr = Field(
         SecretStr(""), description="secret that signs approvals and the audit log; empty makes one in the data folder"

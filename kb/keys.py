@@ -188,7 +188,7 @@ KEYS = _rows("""
     ib.port_xmit_wait                | int   | hca     |      | counter
     ib.out_of_sequence               | int   | hca     |      | counter
     ib.roce_adp_retrans              | int   | hca     |      | counter
-    service.state                    | str   | service |      | active inactive failed activating not-found
+    service.state                    | str   | service |      | active inactive failed activating deactivating not-found; attrs: sub result trouble (what is wrong with it: failed masked broken restarting frozen starting stopping stopped) restarts
     service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver driver_timed_out config_error failed_start; attrs: text
     module.loaded                    | bool  | module  |      | kernel module loaded
     module.dkms                      | str   | module  |      | dkms state: installed built added failed
@@ -219,7 +219,8 @@ KEYS = _rows("""
     proc.listed                      | int   | host    |      | processes that ps lists
     proc.gpu_memory                  | int   | gpu     | MiB  | memory one process holds; attrs: pid name job ppid user
     proc.orphan                      | int   | gpu     | MiB  | memory held by a process of no running job; attrs: pid name user
-    proc.blocked                     | str   | process |      | process in uninterruptible sleep; attrs: pid
+    proc.blocked                     | str   | process |      | process in uninterruptible sleep; attrs: pid looks(int: in how many looks, one after the other)
+    proc.stopped                     | str   | process |      | process that was stopped by a signal and does not run; attrs: pid user unit job
     proc.busy_kernel                 | str   | process |      | kernel thread at 100 % CPU
     nccl.busbw_avg                   | float | host    | GB/s | average bus bandwidth
     nccl.busbw_max                   | float | host    | GB/s | plateau: best bus bandwidth
@@ -302,7 +303,7 @@ KEYS = _rows("""
     fabric.sm                        | str   | host    |      | subnet manager as seen from here: MASTER STANDBY none
     fabric.leaf                      | str   | host    |      | leaf switch behind the first InfiniBand port
     fabric.degraded                  | int   | host    |      | links of the leaf to other switches that run narrower or slower than they can; attrs: leaf
-    sched.state                      | str   | host    |      | state the scheduler gives the node, parts joined by +
+    sched.state                      | str   | host    |      | state the scheduler gives the node, parts joined by +; attrs: reason by since why
     sched.reason                     | str   | host    |      | reason the scheduler gives for the node's state; attrs: told (in words of Slurm itself: gpus_missing kill_task_failed not_responding batch_job_failure prolog_failed rebooted hardware_missing, or of a kubelet: not_responding runtime_down) by since
     sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT RUNNING; attrs: job exit
     sched.running                    | list  | host    |      | ids of the jobs that the scheduler runs on the node; attrs: users
@@ -311,7 +312,7 @@ KEYS = _rows("""
     store.mount                      | str   | mount   |      | shared file system, asked with a time limit: ok timeout stale error; attrs: fstype text
     store.object                     | str   | host    |      | the site's object store, asked for headers with a time limit: ok throttled error refused timeout no_name tls other; attrs: status
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
-    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
+    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count when
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
     site.log.*                       | str   | host    |      | what a rule of the site itself found in a log of a job or of the kernel; attrs: count first last rank wrong
     site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong

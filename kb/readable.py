@@ -27,6 +27,7 @@ def _rows(text: str) -> Mapping[str, tuple[str, ...]]:
 # key | words | words where the fact lacks what the first ones name
 WORDS = _rows("""
     host.reachable                  | the host does not answer
+    host.access                     | the host does not let us in: {word}
     smi.error                       | nvidia-smi fails: {word}
     gpu.count                       | nvidia-smi sees {value} GPUs
     gpu.lost                        | nvidia-smi says that {device} is lost
@@ -100,17 +101,22 @@ WORDS = _rows("""
     mem.memlock_kib                 | jobs may lock {value} {unit} of memory only
     mem.oom_kills                   | {value} processes were killed for memory
     ipmi.inlet                      | inlet air has {value} °{unit}
-    ipmi.event                      | hardware event: {attrs.sensor}, {attrs.text} | hardware event: {value}
+    ipmi.event                      | hardware event{attrs.when}: {attrs.sensor}, {attrs.text} | hardware event: {value}
     env.NCCL_P2P_DISABLE            | the job sets NCCL_P2P_DISABLE={value}
     env.NCCL_IB_DISABLE             | the job sets NCCL_IB_DISABLE={value}
     vers.arch_missing               | PyTorch of the image was not built for {value}
     vers.extension_mismatch         | {value} was built for PyTorch {attrs.built_for}, the image has {attrs.torch}
     service.event                   | service {device}: {word}
+    service.state                   | service {device} is {attrs.trouble} ({value}) | service {device} is {value}
+    proc.stopped                    | a signal stopped {value} ({attrs.pid}) of {attrs.unit} | a signal stopped {value} ({attrs.pid}) of job {attrs.job}
+    disk.readonly                   | {device} ({attrs.fstype}) is mounted read-only | {device} is mounted read-only
+    proc.blocked                    | process {value} ({attrs.pid}) waits in the kernel, {attrs.looks} looks long | process {value} waits in the kernel
     disk.used_percent               | {device} is {value} {unit} full
     disk.inodes_percent             | {device} has used {value} {unit} of its inodes
     job.error                       | the job's log: {word}
     docker.nvidia_runtime           | container runtime for NVIDIA known: {value}
     time.offset                     | the clock is off by {value} {unit}
+    sched.state                     | out of service, {value}: {attrs.why} | out of service, {value}
     sched.reason                    | the scheduler has the node out of service: {value}
     sched.gpus                      | Kubernetes can give out {value} GPUs of {attrs.capacity}
     store.mount                     | shared file system {device}: {value}

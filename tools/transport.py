@@ -35,6 +35,12 @@ class Barrier(StrEnum):
     LOGIN = "login"
     UNLISTED_KEY = "unlisted key"
     CHANGED_KEY = "changed key"
+    REFUSED = "refused"
+    """The host answers and nothing listens on its SSH port, or sshd takes nobody."""
+    SITE = "site"
+    """It lies with us: the inventory, our known_hosts, the bastion, the name."""
+    SILENT = "silent"
+    """Nothing came back in time."""
     OTHER = "other"
 
 

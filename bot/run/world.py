@@ -18,7 +18,7 @@ from kb.taxonomy.labels import Taxonomy
 from tools.apart import Apart
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
-from tools.fleet.fleet import Fleet
+from tools.fleet.fleet import Fleet, LookLimits
 from tools.fleet.holds import Holds
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
@@ -82,7 +82,13 @@ async def open_world(
     erred = MistakeBook()
     model, history, jobs = model_of(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
+        fleet=Fleet(
+            *(reach, fleet_rows, site_checks(settings), evidence, clock, skus),
+            holds=holds,
+            lanes=settings.ssh_sessions,
+            looks=looks,
+            limits=LookLimits(settings.look_seconds, settings.silent_seconds),
+        ),
         inventory=fleet_rows,
         taxonomy=taxonomy,
         history=history,

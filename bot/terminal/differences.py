@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from graph.engine.abnormal import is_odd
 from kb.redact import visible
+from tools.checks.scheduler import OUT_OF_SERVICE
 from tools.differences import Setting, ValuesByHost, is_comparable, places
 from tools.fact import Fact, Status, Value
 from tools.fleet.answers import Answer
@@ -20,8 +21,6 @@ from tools.inventory.ranges import fold
 Expected = Callable[[str, str, str | None], Value]
 """(host, key, device) → the SKU's value or None."""
 
-OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL", "INVALID_REG", "MAINT", "NOT_RESPONDING", "NotReady", "SchedulingDisabled")
-"""Words in a scheduler's state of a node that takes no new jobs."""
 FEWEST = 3
 """Hosts of a kind that there must be before a majority means anything."""
 MOST_NOTES = 8

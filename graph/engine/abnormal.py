@@ -6,6 +6,8 @@ from typing import Any
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
 from graph.engine.peers import is_telling
 from tools.bandwidth import LEAST
+from tools.checks.scheduler import OURS, OUT_OF_SERVICE
+from tools.checks.services import FABRIC_MANAGER
 from tools.fact import Fact, Status, Value
 
 Odd = Callable[[Fact, Value], bool]
@@ -29,6 +31,16 @@ COUNTED: Mapping[str, int] = {
     **dict.fromkeys(("io pressure", "memory pressure"), 60),
 }
 """From how many on what is counted is abnormal by itself."""
+
+ON_DISK = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs"})
+MEANT_READ_ONLY = ("/snap/", "/boot", "/usr", "/nix", "/sysroot", "/ostree", "/var/lib/docker/", "/run/")
+"""Where a file system may be read-only without a fault."""
+
+LOOKS_STUCK = 3
+"""Looks, one after the other, in each of which the same process waits in the kernel: in one, any process that reads a file may."""
+
+STANDING = frozenset({"psu", "fan", "memory"})
+"""Hardware events of a BMC that stand until they are taken back or the part is replaced, however old they are."""
 
 
 def _any(fact: Fact, expected: Value) -> bool:
@@ -64,9 +76,30 @@ def _none_of(*values: Any) -> Odd:
     return lambda fact, expected: fact.value not in values
 
 
+def _out_of_service(fact: Fact, expected: Value) -> bool:
+    """A node that takes no jobs, whoever meant it so; but not where RackMedic itself took it out for a repair."""
+    return any(word in str(fact.value) for word in OUT_OF_SERVICE) and not str(fact.attrs.get("reason") or "").startswith(OURS)
+
+
+def _in_trouble(fact: Fact, expected: Value) -> bool:
+    """A service that its host says is in trouble, or one that stands still where the machine needs it (the fabric manager ends by itself on
+    others) or where it runs on most hosts."""
+    if expected == "inactive":
+        return False
+    needed = expected == "active" and fact.device == FABRIC_MANAGER and fact.value in ("inactive", "not-found")
+    return needed or bool(fact.attrs.get("trouble"))
+
+
+def _read_only(fact: Fact, expected: Value) -> bool:
+    """A disk that is written to on any machine; what an image or a system keeps read-only is meant so."""
+    meant = (fact.device or "").startswith(MEANT_READ_ONLY) or expected is True
+    return fact.value is True and fact.attrs.get("fstype") in ON_DISK and not meant
+
+
 # fmt: off
 ODD: Mapping[str, Odd] = {
     "host.reachable":                   lambda fact, expected: fact.value is False,
+    "host.access":                      _any,
     "smi.error":                        _any,
     "gpu.count":                        _unexpected,
     "gpu.mig":                          _unexpected,
@@ -139,18 +172,23 @@ ODD: Mapping[str, Odd] = {
     "ib.wait_contrast":                 lambda fact, expected: isinstance(fact.value, float) and fact.value >= 1000,
     "vers.arch_missing":                _any,
     "vers.extension_mismatch":          _any,
+    "service.state":                    _in_trouble,
+    "proc.stopped":                     _any,
     "service.event":                    _one_of("fm_version_mismatch", "fm_nvswitch_fatal", "fm_killed", "no_gpu_driver", "oom_killed",
                                                 "config_error", "failed_start"),
+    "disk.readonly":                    _read_only,
+    "proc.blocked":                     lambda fact, expected: int(fact.attrs.get("looks") or 1) >= LOOKS_STUCK,
     "disk.used_percent":                lambda fact, expected: isinstance(fact.value, int) and fact.value >= 99,
     "disk.inodes_percent":              lambda fact, expected: isinstance(fact.value, int) and fact.value >= 99,
     "mem.oom_kills":                    _some,
     "job.error":                        _any,
     "docker.nvidia_runtime":            _unexpected,
     "time.offset":                      lambda fact, expected: isinstance(fact.value, float) and abs(fact.value) >= WRONG_CLOCK,
+    "sched.state":                      _out_of_service,
     "sched.reason":                     lambda fact, expected: bool(fact.attrs.get("told")),
     "sched.gpus":                       lambda fact, expected: isinstance(fact.value, int) and fact.value < int(str(fact.attrs.get("capacity") or 1)),
     "fabric.sm":                        _one_of("none"),
-    "store.mount":                      _one_of("timeout", "stale"),
+    "store.mount":                      _one_of("timeout", "stale", "error"),
     "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu"),
     "base.broken":                      _any,
     "base.answer":                      lambda fact, expected: fact.value != "ok" and fact.device != "name of this host",
@@ -176,14 +214,27 @@ ODD: Mapping[str, Odd] = {
 # fmt: on
 
 
+OF_SETTINGS = frozenset({
+    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
+    "gpu.power.limit", "disk.readonly",
+})  # fmt: skip
+"""Keys of how somebody set machines up: where all are alike it is how they are meant to be."""
+
+
 def may_be_odd(key: str) -> bool:
     """Whether facts of a key can be abnormal by themselves. A site's own checks say it of each fact."""
     return key in ODD or key.startswith("site.")
 
 
+def _stands(fact: Fact) -> bool:
+    return fact.key == "ipmi.event" and fact.value in STANDING
+
+
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
-    if fact.status is not Status.OK or fact.stale or (fact.attrs and any(map(fact.attrs.get, ("sympathetic", "aged")))):
+    if fact.status is not Status.OK or fact.stale:
+        return False
+    if fact.attrs and (fact.attrs.get("sympathetic") or (fact.attrs.get("aged") and not _stands(fact))):
         return False
     if fact.attrs and fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED:
         return False

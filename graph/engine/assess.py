@@ -5,14 +5,14 @@ machine looked at and nothing abnormal, anything less is ABSTAIN.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from graph.engine.abnormal import is_odd, may_be_odd
-from graph.engine.belief import DIFFERENCES, OF_LINKS, Belief, Match, alike_against_profile, beliefs
+from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
+from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
@@ -20,8 +20,8 @@ from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
 from graph.state import Blind, Evidence, Hypothesis, Tier
-from kb.taxonomy.labels import Taxonomy
-from tools.fact import Fact
+from kb.taxonomy.labels import Leaf, Taxonomy
+from tools.fact import Fact, Status
 from tools.inventory.ranges import fold
 
 Finding = Literal["diagnosed", "no_fault", "abstained"]
@@ -44,6 +44,8 @@ class Assessment:
     odd: tuple[Fact, ...]
     symptoms: tuple[str, ...] = ()
     """What people complain of."""
+    asked: tuple[str, ...] = ()
+    """Hosts that people named; what is on them comes first."""
     questioned: Mapping[str, str] = field(default_factory=dict)
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
     uncounted: tuple[tuple[str, str, str], ...] = ()
@@ -107,16 +109,20 @@ class Assessment:
     def why_unsure(self) -> tuple[str, ...]:
         """Why neither a cause nor its absence can be stated; empty when it can."""
         reasons = list(self.settled.contradictions)
-        reasons += [f"{row.leaf.title} is likely and unproven" for row in self.suspects[:3]]
+        likely = [(self._elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
+        odd = [(self._elsewhere((fact.host,)), _unexplained(fact)[:LONGEST_LINE]) for fact in self.odd[:3]]
+        reasons += [says for _, says in sorted([*likely, *odd], key=lambda row: row[0])]
         reasons += [says[:LONGEST_LINE] for says in self.questioned.values()]
-        odd = [fact for fact in self.odd if fact.key not in self.questioned]
-        reasons += [f"unexplained{_on(fact)}: {fact.in_words()}"[:LONGEST_LINE] for fact in odd[:3]]
         reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
         blind = self.coverage.blind_spots()
         reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
         if not self.hosts or self.coverage.never_asked():
             reasons.append("not every machine was looked at")
         return tuple(reasons)
+
+    def _elsewhere(self, hosts: Sequence[str]) -> bool:
+        """Whether it is on other hosts than those asked about."""
+        return bool(self.asked) and any(hosts) and not set(hosts) & set(self.asked)
 
     def hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
         """A label as people read it. A confirmed one names every host and device that is guilty of it; one that is undecided only because
@@ -195,29 +201,68 @@ def assess(
     priors: Mapping[str, float] | None = None,
     opened: datetime | None = None,
     symptoms: Sequence[str] = (),
+    asked: Sequence[str] = (),
 ) -> Assessment:
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
-    what people complain of.
+    what people complain of; `asked` the hosts that they named.
     """
     ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
-    rows = tuple(beliefs(ready, lens, priors or {}))
-    odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
+    matcher = Matcher.of(ready, lens)
+    rows = tuple(beliefs(ready, matcher, priors or {}))
+    strange = [fact for fact in ready if may_be_odd(fact.key) and is_odd(fact, matcher.expected(fact))]
+    fits = Fitting(lens.taxonomy, priors or {})
+    odd = worst_first([fact for fact in strange if fits.of(fact) or not _of_all(fact, matcher)], asked, fits.of)
     settled, coverage = settle(rows, odd), Coverage.of(ready, lens, hosts)
-    differing = tuple(fact for fact in ready if fact.key in DIFFERENCES)
     return Assessment(
-        lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens), tuple(notes(ready)), differing
+        *(lens, tuple(hosts), rows, settled, coverage, odd),
+        symptoms=tuple(symptoms),
+        asked=tuple(asked),
+        questioned=_questioned(matcher),
+        uncounted=tuple(notes(ready)),
+        differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
     )
 
 
-def _questioned(facts: Sequence[Fact], lens: Lens) -> dict[str, str]:
-    """What the profile says otherwise of every link of every host."""
+@dataclass(slots=True)
+class Fitting:
+    """How well facts fit what people said: by the likeliest cause that their words suggest and that a fact would speak for, or whose checks
+    showed it."""
+
+    taxonomy: Taxonomy
+    priors: Mapping[str, float]
+    _known: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def of(self, fact: Fact) -> float:
+        """0 where nothing that people said has to do with it."""
+        name = (fact.key, fact.check)
+        if name not in self._known:
+            rows = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
+            self._known[name] = max((prior * _share(leaf, fact) for leaf, prior in rows if leaf), default=0.0)
+        return self._known[name]
+
+
+def _share(leaf: Leaf, fact: Fact) -> float:
+    if any(clue.key == fact.key and clue.weight > 0 for clue in leaf.evidence):
+        return 1.0
+    return 0.5 if fact.check in leaf.checks and fact.key not in OF_SETTINGS else 0.0
+
+
+def _of_all(fact: Fact, matcher: Matcher) -> bool:
+    """Whether every host that was looked at is set up like this: then it is how the site is, and no finding."""
+    if not (fact.key in OF_SETTINGS or fact.key.startswith("env.")):
+        return False
+    rows = [row for row in matcher.by_key.get(fact.key, ()) if row.host and row.status is Status.OK]
+    hosts = {row.host for row in rows}
+    return len(hosts) >= ENOUGH_TO_COUNT and hosts == {row.host for row in rows if repr(row.value) == repr(fact.value)}
+
+
+def _questioned(matcher: Matcher) -> dict[str, str]:
+    """What the profile says otherwise of all links."""
     found: dict[str, str] = {}
     for key in OF_LINKS:
-        one = alike_against_profile([fact for fact in facts if fact.key == key], lens)
-        if one is not None:
-            expected = lens.expected(one.host, key, one.device)
+        for doubt in matcher.doubts(key)[:1]:
             found[key] = (
-                f"every link of all hosts is alike ({one.in_words()}), and their profile expects {expected}: "
+                f"most links of all hosts are alike ({doubt.fact.in_words()}), and none is what their profile expects ({doubt.expected}): "
                 "check the sku in the inventory or what they all hang on, not single cables"
             )
     return found
@@ -227,13 +272,24 @@ def _hidden_words(labels: Sequence[str], taxonomy: Taxonomy) -> str:
     return f"; it would follow from {taxonomy.title(labels[0])}, which could not be looked at"
 
 
-def _on(fact: Fact) -> str:
-    return f" on {fact.host}" if fact.host else ""
+def _unexplained(fact: Fact) -> str:
+    """An abnormality in words. That somebody took a node out of service is told as that."""
+    if fact.key == "sched.state" and fact.host:
+        return f"{fact.host} is {fact.in_words()}"
+    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}"
 
 
-def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:
-    """What a machine says before what a log says, a job's first error before its echoes; each kind once a host."""
-    order = sorted(odd, key=lambda f: (not f.host, is_text(f.key), not f.attrs.get("first"), f.time.timestamp() if f.time else 0.0, f.host))
+def worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:
+    """What is on the hosts asked about before what is elsewhere; then what a machine says before what a log says, what fits the words before
+    what does not, a job's first error before its echoes; each kind once a host."""
+    named = set(asked)
+
+    def place(f: Fact) -> tuple[bool, bool, bool, float, bool, bool, float, str]:
+        elsewhere = bool(named and f.host and f.host not in named)
+        when = f.time.timestamp() if f.time else 0.0
+        return elsewhere, not f.host, is_text(f.key), -fits(f), f.key in OF_SETTINGS, not f.attrs.get("first"), when, f.host
+
+    order = sorted(odd, key=place)
     return tuple({(f.host, f.key, f.device if not is_text(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[::-1]
 
 

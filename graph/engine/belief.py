@@ -6,11 +6,11 @@ What was not looked at weighs nothing. What a tenant can write weighs little whe
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import Lens, is_text, may_be_text
-from graph.engine.subjects import Hits, Observed, Subject, subjects
+from graph.engine.subjects import Hits, Observed, Subject, few_that_show, subjects
 from kb.keys import find
 from kb.taxonomy.labels import Clue, Leaf
 from tools.fact import Fact, Status, Value
@@ -31,7 +31,7 @@ DIFFERENCES = ("peer.differs", "past.differs")
 """Keys that only say what a host has and others have not, or what it had before."""
 
 OF_LINKS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
-"""Keys whose faults are a single link's own: a cable, a slot. Where every link there is says the same, it is none of them."""
+"""Keys whose faults are a single link's own: a cable, a slot. What most links say and none exceeds is what they are, whatever a profile says."""
 
 
 _FEW = 8
@@ -96,6 +96,15 @@ class Belief:
         return self.posterior >= CERTAIN and bool(self.deciding) and (self.leaf.min_hosts <= 1 or len(self.shown) >= self.leaf.min_hosts)
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileDoubt:
+    """An expectation that no link meets, what most links say, and one that says it."""
+
+    expected: Value
+    most: Value
+    fact: Fact
+
+
 @dataclass(slots=True)
 class Alike:
     """Facts of one key that no clue can tell apart, with what is expected and what most of their peers say. A fleet repeats itself."""
@@ -116,7 +125,7 @@ class Matcher:
     _alike: dict[str, list[Alike]] = field(default_factory=dict)
     _places: dict[str, dict[object, list[int]]] = field(default_factory=dict)
     """Of each key and value, which of the alike facts have it."""
-    _doubted: dict[str, bool] = field(default_factory=dict)
+    _doubts: dict[str, list[ProfileDoubt]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens) -> "Matcher":
@@ -131,7 +140,7 @@ class Matcher:
         return [(clue, fact) for clue in leaf.evidence for alike in self._for(clue) if _holds(clue, alike) for fact in alike.facts]
 
     def say(self, clue: Clue, fact: Fact) -> str:
-        return clue.say(fact, self._expected(fact), self._most(fact))
+        return clue.say(fact, self.expected(fact), self._most(fact))
 
     def _for(self, clue: Clue) -> list[Alike]:
         """The facts of a clue's key that its value does not rule out: a log can say any number of things, and most clues ask for one."""
@@ -152,7 +161,7 @@ class Matcher:
             mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
             alike: dict[tuple[object, ...], Alike] = {}
             for fact in self.by_key[key]:
-                expected = self._expected(fact) if "expected" in mentions else None
+                expected = self.expected(fact) if "expected" in mentions else None
                 majority = self._most(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""
                 attrs = repr(fact.attrs) if fact.attrs else ""
@@ -161,19 +170,18 @@ class Matcher:
             self._alike[key] = list(alike.values())
         return self._alike[key]
 
-    def _expected(self, fact: Fact) -> Value:
-        if not fact.host or self.doubts(fact.key):
-            return None
-        return self.lens.expected(fact.host, fact.key, fact.device)
+    def expected(self, fact: Fact) -> Value:
+        """What the host's profile says of it; where all links contradict that, what most of them say."""
+        expected = self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+        if expected is None or fact.key not in OF_LINKS:
+            return expected
+        return next((doubt.most for doubt in self.doubts(fact.key) if doubt.expected == expected), expected)
 
-    def doubts(self, key: str) -> bool:
-        """Whether every part of every host says the same of a link and none what its profile expects: then the profile is in question, or
-        what they all hang on, and not so many parts at once."""
-        if key not in OF_LINKS:
-            return False
-        if key not in self._doubted:
-            self._doubted[key] = bool(alike_against_profile(self.by_key.get(key, ()), self.lens))
-        return self._doubted[key]
+    def doubts(self, key: str) -> list[ProfileDoubt]:
+        """The expectations of a key that no link meets."""
+        if key not in self._doubts:
+            self._doubts[key] = profile_doubts(self.by_key.get(key, ()), self.lens)
+        return self._doubts[key]
 
     def _most(self, fact: Fact) -> Value:
         """What most of its peers say. GPUs are alike; other devices are compared with their namesakes first, HCAs with each other next."""
@@ -192,17 +200,28 @@ class Matcher:
         return self._majority[key, device]
 
 
-def alike_against_profile(facts: Sequence[Fact], lens: Lens) -> Fact | None:
-    """One of the facts of a key where all that something is expected of say one other value, on hosts enough; None where it is not so."""
-    held = [
-        (fact, lens.expected(fact.host, fact.key, fact.device))
-        for fact in facts
-        if fact.status is Status.OK and fact.host and not fact.stale
-    ]
-    judged = [(fact, expected) for fact, expected in held if expected is not None]
-    alike = len({repr(fact.value) for fact, _ in judged}) == 1 and all(fact.value != expected for fact, expected in judged)
-    enough = len(judged) >= ENOUGH_TO_COUNT and len({fact.host for fact, _ in judged}) > 1
-    return judged[0][0] if alike and enough else None
+def profile_doubts(facts: Sequence[Fact], lens: Lens) -> list[ProfileDoubt]:
+    """What profiles expect of links of which enough were seen, on several hosts, none meets it, and more than half say one other value. The
+    profile is in question then, or what all of them hang on: not so many links at once. One that is below the others is below them still."""
+    judged: dict[Value, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.status is Status.OK and fact.host and not fact.stale and _number(fact.value) is not None:
+            expected = lens.expected(fact.host, fact.key, fact.device)
+            if isinstance(expected, int | float) and not isinstance(expected, bool):
+                judged[expected].append(fact)
+    return [doubt for expected, links in judged.items() if (doubt := _doubt(expected, links)) is not None]
+
+
+def _doubt(expected: Value, links: Sequence[Fact]) -> ProfileDoubt | None:
+    counts = Counter(fact.value for fact in links if isinstance(fact.value, int | float))
+    most, times = counts.most_common(1)[0]
+    met = isinstance(expected, int | float) and any(value >= expected for value in counts)
+    enough = len(links) >= ENOUGH_TO_COUNT and 2 * times > len(links) and len({fact.host for fact in links if fact.value == most}) > 1
+    return ProfileDoubt(expected, most, next(fact for fact in links if fact.value == most)) if enough and not met else None
+
+
+def _number(value: Value) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _holds(clue: Clue, alike: Alike) -> bool:
@@ -222,9 +241,9 @@ def _common(facts: Sequence[Fact]) -> Value:
     return next(f.value for f in facts if repr(f.value) == value) if times * 2 > len(facts) else None
 
 
-def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> list[Belief]:
+def beliefs(facts: Sequence[Fact], matcher: Matcher, priors: Mapping[str, float]) -> list[Belief]:
     """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
-    matcher = Matcher.of(facts, lens)
+    lens = matcher.lens
     seen = Observed(looked_at(facts), matcher.by_key)
     rows: list[Belief] = []
     for leaf in lens.taxonomy.leaves.values():
@@ -233,7 +252,8 @@ def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> l
         found = subjects(leaf, hits, lens, seen)
         rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
-            rows.append(_weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher))
+            bare = _weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)
+            rows.append(replace(bare, shown=few_that_show(leaf, hits, seen)) if hits else bare)
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 

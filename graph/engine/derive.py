@@ -13,6 +13,7 @@ from kb.catalogues.xid import repeats
 from tools.devices import missing_gpus
 from tools.expected import below_expected
 from tools.fact import Fact, Status
+from tools.transport import Barrier
 
 FEWEST_CLOCKS = 3
 """Clocks it takes to tell which one is wrong."""
@@ -94,17 +95,34 @@ def _value(fact: Fact) -> int:
     return fact.value if isinstance(fact.value, int) else 0
 
 
+ACCESS: Mapping[str, str] = {
+    Barrier.CHANGED_KEY.value: "changed_key",
+    Barrier.UNLISTED_KEY.value: "unlisted_key",
+    Barrier.REFUSED.value: "refused",
+    Barrier.LOGIN.value: "login_refused",
+    Barrier.SITE.value: "our_side",
+}
+"""What keeps us out of a host that may be well for all that."""
+
+
 def unreachable(facts: Sequence[Fact]) -> list[Fact]:
-    """One fact for each host that no session reached while another host was seen. When none was seen, the fault may be ours."""
-    silent = {f.host: f for f in facts if f.status is Status.UNREACHABLE and f.host}
+    """One fact for each host that no session reached while another host was seen: that it is silent, or what keeps us out. When none was seen,
+    the fault may be ours."""
+    silent = {f.host: f for f in facts if f.host and _kept_out(f)}
     seen = {f.host for f in facts if f.host and not f.status.blind}
     if not seen:
         return []
-    return [
-        Fact(check="ssh", key="host.reachable", value=False, line=fact.line, host=host, time=fact.time)
-        for host, fact in sorted(silent.items())
-        if host not in seen
-    ]
+    return [_access(host, fact) for host, fact in sorted(silent.items()) if host not in seen]
+
+
+def _kept_out(fact: Fact) -> bool:
+    return fact.status is Status.UNREACHABLE or (fact.status.blind and "barrier" in fact.attrs)
+
+
+def _access(host: str, fact: Fact) -> Fact:
+    why = ACCESS.get(str(fact.attrs.get("barrier")))
+    key, value = ("host.access", why) if why else ("host.reachable", False)
+    return Fact(check="ssh", key=key, value=value, line=fact.line, host=host, time=fact.time)
 
 
 @dataclass(frozen=True, slots=True)

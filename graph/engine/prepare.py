@@ -5,7 +5,7 @@ before the incident), `elsewhere` (of a device that the host does not have); to 
 most of the host's).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from graph.engine.derive import derived
 from graph.engine.nowhere import Devices, mark_nowhere
 from kb.address import bdf
+from tools.checks.services import NEEDED
 from tools.fact import Fact, Status
 
 AGED = timedelta(hours=24)
@@ -40,10 +41,28 @@ def gather(
 ) -> list[Fact]:
     """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
     hosts of one `kind` should be alike."""
-    listed = list(facts)
+    listed = _mark_stopped(list(facts))
     named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
     named = mark_nowhere(named, Devices.of(listed, bus, adapters))
     return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus, kind)])]
+
+
+def _mark_stopped(facts: list[Fact]) -> list[Fact]:
+    """A service that stands still on few hosts and runs on most of them is stopped, whether or not it would start at boot; so is the daemon of
+    a scheduler that counts on the host. A host that the scheduler does not know needs none of its services."""
+    states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED and fact.status is Status.OK]
+    idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble")]
+    if not idle:
+        return facts
+    known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
+    counts = Counter((fact.device, fact.value == "active") for fact in states)
+
+    def is_missed(fact: Fact) -> bool:
+        runs, stands = counts[fact.device, True], counts[fact.device, False]
+        return known.get(fact.host, True) and ((fact.device == "slurmd" and fact.host in known) or runs > max(1, stands))
+
+    stopped = {id(fact) for fact in idle if is_missed(fact)}
+    return [replace(f, attrs={**f.attrs, "trouble": "stopped"}) if id(f) in stopped else f for f in facts]
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:

@@ -74,6 +74,14 @@ def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject
             return {Subject(): hits} if _speaks(hits) else {}
 
 
+def few_that_show(leaf: Leaf, hits: Hits, seen: Observed) -> frozenset[str]:
+    """Hosts that show what would decide a cause of many hosts, where too few do for it to speak of what they have in common."""
+    if leaf.scope not in ("switch", "rack", "cluster"):
+        return frozenset()
+    kept = hits if leaf.scope == "cluster" else _of_most_devices(hits, seen)
+    return frozenset(f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_text(f.key) or f.attrs.get("aged")))
+
+
 def _sort(leaf: Leaf, hits: Hits) -> Sorted:
     rows = Sorted()
     for clue, fact in hits:

@@ -16,6 +16,7 @@ from graph.engine.reference import is_text
 from graph.state import Verdict
 from kb.taxonomy.labels import Leaf
 from tools.fact import Fact
+from tools.inventory.ranges import fold
 
 RIVALRY = 0.5
 """Two labels that the same facts decide and whose log-odds differ by less cannot be told apart."""
@@ -226,9 +227,16 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if blind:
         return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
-    if not coverage.decidable(leaf):
-        return standing("inconclusive", "no check that was run can decide it")
+    if undecided := _undecidable(best, coverage):
+        return standing("inconclusive", undecided)
     return replace(standing("rejected", _says_no(best, coverage)), absent=not best.against)
+
+
+def _undecidable(row: Belief, coverage: Coverage) -> str:
+    """Why nobody can say no to a cause that was looked at; empty where one can."""
+    if not coverage.decidable(row.leaf):
+        return "no check that was run can decide it"
+    return f"shows on {fold(row.shown)} alone, not on most of the hosts" if row.shown and not row.support else ""
 
 
 def _seen(row: Belief) -> str:

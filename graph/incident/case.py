@@ -15,7 +15,7 @@ from graph.incident.visible import scope_of
 from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import CUSTOMER, SIDE, Incident, ItemKind, Ladder, Origin
-from tools.fact import Fact, Value
+from tools.fact import Fact, Status, Value
 from tools.inventory.hosts import Inventory
 from tools.inventory.jobs import WhyNowhere
 from tools.inventory.nearest import UnknownName, unknown_names
@@ -143,6 +143,11 @@ class Case(IncidentRows):
         return unknown_names(names, self.nameable, origin.tenant if origin and theirs else "")
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """The hosts that the item asks about, else those that people named; what is found there comes first."""
+        return tuple(expand(self.turn.about)) or self.brief.hosts
+
+    @property
     def reader(self) -> str | None:
         """The customer whom it may be told to; None where it is our own people's."""
         origin = self.origin
@@ -260,7 +265,7 @@ async def weigh(case: Case, ports: Ports) -> Assessment:
     """The engine's view of the incident now. Nodes that see the same facts and priors share it. The facts of many hosts are weighed beside
     the loop, which others wait for."""
     turn, symptoms = case.turn, case.brief.symptoms
-    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.opened, symptoms)
+    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.opened, symptoms, case.asked)
     if name not in ports.recent:
         weighing = partial(_weighed, case, ports)
         _remember(ports, name, await asyncio.to_thread(weighing) if len(case.facts) > MANY else weighing())
@@ -269,7 +274,7 @@ async def weigh(case: Case, ports: Ports) -> Assessment:
 
 def _weighed(case: Case, ports: Ports) -> Assessment:
     turn = case.turn
-    now = assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, case.brief.symptoms)
+    now = assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, case.brief.symptoms, case.asked)
     return now.judged()
 
 
@@ -278,7 +283,21 @@ def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
     known = {(f.line, f.key, f.device, repr(f.value)) for f in old if not f.host}
     added = [f for f in new if f.host or (f.line, f.key, f.device, repr(f.value)) not in known]
-    return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
+    return [fact for fact in old if (fact.host, fact.check) not in fresh] + _still_blocked(old, added)
+
+
+def _still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
+    """The newer facts; a process that waited in the kernel in the look before and still does is known to wait, and in how many looks."""
+    before = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
+
+    def counted(fact: Fact) -> Fact:
+        was = before.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
+        if was is None:
+            return fact
+        looks = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
+        return replace(fact, attrs={**fact.attrs, "looks": looks})
+
+    return [counted(fact) for fact in new] if before else list(new)
 
 
 def asks_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

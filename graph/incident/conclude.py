@@ -139,6 +139,7 @@ def _cost(case: Case, ports: Ports) -> Stats:
 def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
     here, elsewhere = asked_first(now.root_causes(), expand(turn.about))
+    here = here if turn.about else [row for rows in asked_first(here, case.asked) for row in rows]
     about, roots = about_hosts(case, now), (*here, *elsewhere)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     likely = likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
@@ -233,6 +234,9 @@ def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome, q
     if now.hidden and outcome == "abstained":
         look = now.hidden[0]
         return f"Let {look.names} look at {fold(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
+    if now.odd and now.odd[0].key == "sched.state" and (reason := now.odd[0].attrs.get("reason")):
+        who = now.odd[0].attrs.get("by") or "whoever took it out"
+        return f"Ask {who} before {now.odd[0].host} goes back into service: {reason}"[:LONGEST_REASON]
     if outcome == "no_fault":
         return "Nothing to mend on these machines; tell me more if it happens again."
     return ANSWER if questions else TELL_MORE

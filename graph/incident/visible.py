@@ -40,6 +40,14 @@ def _in_place(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
 
 
+def nameable_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
+    """Hosts that may be named in the place where an incident lives: those that it may speak of, and where that is no channel and no tenant's the
+    schedulers' controllers too, which nobody looks at unless somebody names them."""
+    own = visible_hosts(inventory, origin)
+    anywhere = not origin.tenant and not any(row.channel == origin.channel for row in inventory.channels)
+    return (*own, *(name for name in inventory.hosts if name not in inventory.workers)) if own == inventory.workers and anywhere else own
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What one item of an incident may look at, and what it may name."""
@@ -52,10 +60,13 @@ class Scope:
 def scope_of(inventory: Inventory, origin: Origin, item: Item, looked_at: Collection[str]) -> Scope:
     """The hosts of its place. In an incident that a customer reported our own side may name others, by host, group or as all of them: those are
     looked at from then on (`looked_at`: what the incident is about by now). The customer never names them, nor sees what was found there."""
-    own = visible_hosts(inventory, origin)
-    names, groups = visible_names(inventory, own), visible_groups(inventory, own)
+    own, nameable = visible_hosts(inventory, origin), nameable_hosts(inventory, origin)
+    names, groups = visible_names(inventory, nameable), visible_groups(inventory, nameable)
     if not (origin.tenant and origin.customer):
-        return Scope(own, names, groups)
+        beside = {host: host for host in nameable[len(own) :]}
+        spoken = f"{item.data.get('hosts') or ''}\n{item.text[:LONGEST_NAMED]}" if beside else ""
+        named = {*looked_at, *hosts_in(spoken, beside).hosts}
+        return Scope((*own, *(host for host in beside if host in named)), names, groups)
     ours = visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
     kept = tuple(host for host in ours if host in looked_at)
     if item.data.get(SIDE) == CUSTOMER or item.kind == "mention":  # what opened it was theirs, whatever it lacks
@@ -91,7 +102,7 @@ def visible_names(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, st
 
 def vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
     """What a message may name in the place where an incident lives."""
-    hosts = visible_hosts(inventory, origin)
+    hosts = nameable_hosts(inventory, origin)
     return Vocabulary(
         hosts=visible_names(inventory, hosts),
         domains=inventory.domains(hosts),

@@ -3,6 +3,7 @@
 import pytest
 
 from graph.engine.assess import Assessment, assess
+from graph.engine.belief import OF_LINKS, Matcher
 from graph.engine.reference import Lens
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_graph import fact
@@ -43,8 +44,40 @@ def test_where_every_link_says_the_same_nobody_changes_three_cables() -> None:
     assert now.why_unsure[0] == says[:200]
 
 
-@pytest.mark.parametrize("rates", [{"n1": 104, "n2": 104}, {"n1": 104}, {"n1": 104, "n2": 104, "n3": 200}])
-def test_of_few_links_or_of_such_that_differ_the_profile_is_believed(rates: dict[str, int]) -> None:
+@pytest.mark.parametrize("key", OF_LINKS)
+@pytest.mark.parametrize("odd", [1, 50, 103])
+def test_one_link_below_the_others_is_that_link_and_makes_no_other_one_guilty(key: str, odd: int) -> None:
+    facts = [fact(f"n{n}", "ibstat", key, odd if n == 3 else 104, "mlx5_0") for n in range(1, 6)]
+    matcher = Matcher.of(facts, Lens(TAXONOMY, CHECKS, lambda host, key, device: 400))
+    (doubt,) = matcher.doubts(key)
+    assert (doubt.expected, doubt.most) == (400, 104)
+    assert {row.host: matcher.expected(row) for row in facts} == {f"n{n}": 104 for n in range(1, 6)}
+
+
+@pytest.mark.parametrize("odd", [25, 10, 2])
+@pytest.mark.parametrize("state", ["Active", "Down"])
+def test_a_slow_or_dead_port_among_alike_ones_accuses_its_own_host_at_most(odd: int, state: str) -> None:
+    rates = {"n1": 100, "n2": 100, "n3": odd}
+    facts = [fact(host, "ibstat", "ib.rate", rate, "mlx5_0", unit="Gb/s") for host, rate in rates.items()]
+    facts += [fact(host, "ibstat", "ib.state", state if host == "n3" else "Active", "mlx5_0") for host in rates]
+    now = assess(facts, Lens(TAXONOMY, CHECKS, expected), list(rates))
+    assert {host for _, hosts in accused(now) for host in hosts} == {"n3"}
+    assert not [row for row in now.odd if row.host in ("n1", "n2")]
+
+
+def test_where_some_link_is_what_the_profile_says_the_others_are_below_it() -> None:
+    now = weighed({"n1": 104, "n2": 104, "n3": 400, "n4": 104})
+    assert sorted(host for _, hosts in accused(now) for host in hosts) == ["n1", "n2", "n4"]
+    assert not now.questioned
+
+
+def test_where_most_links_are_alike_and_one_is_above_them_nobody_is_accused() -> None:
+    now = weighed({"n1": 104, "n2": 104, "n3": 200})
+    assert (accused(now), now.finding, list(now.questioned)) == ([], "abstained", ["ib.rate"])
+
+
+@pytest.mark.parametrize("rates", [{"n1": 104, "n2": 104}, {"n1": 104}, {"n1": 104, "n2": 150, "n3": 200}])
+def test_of_few_links_or_of_such_that_all_differ_the_profile_is_believed(rates: dict[str, int]) -> None:
     now = weighed(rates)
     assert sorted(host for _, hosts in accused(now) for host in hosts) == sorted(rates)
     assert not now.questioned

@@ -1,5 +1,6 @@
 """Clock, processors, interfaces, subnet, scheduler, shared mounts and BMC: what their outputs say, and what they leave open."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -127,6 +128,25 @@ def test_two_hops_show_the_links_of_the_leaf_whatever_a_spine_could_not_follow()
     assert values(found) == {("fabric.leaf", None): "leaf1", ("fabric.degraded", None): 1}
     assert found[1].attrs == {"leaf": "leaf1", "uplinks": 2, "port": "35", "width": "1X", "could": "4X"}
     assert not any(fact.status.blind for fact in found)
+
+
+BUILT_FOR_MORE = "(Could be 12X Could be 53.125 Gbps)"
+"""What ibsim, and a fabric of faster parts than the site uses, says of every link."""
+
+
+def of_faster_parts(text: str) -> str:
+    return re.sub(r"\( (?:Could be 4X)?\)", BUILT_FOR_MORE, text)
+
+
+@pytest.mark.parametrize(("width", "degraded"), [("4X", 0), ("1X", 1), ("2X", 1)])
+def test_a_fabric_whose_every_link_could_be_more_is_well_but_for_one_below_the_others(width: str, degraded: int) -> None:
+    found = read("fabric", of_faster_parts(TWO_HOPS).replace("1X ", f"{width} "))
+    assert values(found)["fabric.degraded", None] == degraded
+
+
+def test_a_fabric_whose_uplinks_all_carry_less_than_its_adapters_is_not_well() -> None:
+    found = read("fabric", re.sub(r'(leaf1" +2 +3[56].{3,8}==\( )4X', r"\g<1>1X", of_faster_parts(TWO_HOPS)))
+    assert values(found)["fabric.degraded", None] == 2
 
 
 def test_slurm_says_state_and_reason_in_each_of_its_forms() -> None:

@@ -16,6 +16,7 @@ from tools.checks import CHECKS
 from tools.checks.containers import answers
 from tools.checks.kernel import MATTERS
 from tools.checks.row import Check, Command, Format
+from tools.checks.storage import LOCAL_FUSE, SHARED
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, kit_files
 from tools.remedies import REMEDIES
@@ -87,6 +88,32 @@ def test_each_shared_mount_is_asked_by_itself(node: Node) -> None:
     }
     assert any(call.endswith("-- /with space") for call in node.calls)
     assert not any(call.endswith("-- /") for call in node.calls)
+
+
+def test_every_kind_of_shared_file_system_is_asked(node: Node) -> None:
+    kinds = (*SHARED, "fuse.something-new")
+    rows = [f"srv /data/{n} {kind} rw 0 0\n" for n, kind in enumerate(kinds)]
+    rows += [f"x /here/{n} {kind} rw 0 0\n" for n, kind in enumerate((*LOCAL_FUSE, "ext4", "tmpfs", "fusectl", "autofs", "overlay"))]
+    (node.root / "proc/mounts").write_text("".join(rows))
+    node.stub("stat")
+    found = values(list(CHECKS["store"].read(look(node, "store.mounts"))))
+    assert found == {("store.mount", f"/data/{n}"): "ok" for n, _ in enumerate(kinds)}
+
+
+def test_a_mount_whose_server_never_answers_is_not_waited_for(node: Node) -> None:
+    (node.root / "proc/mounts").write_text("a /silent fuse.sshfs rw 0 0\n")
+    node.stub("timeout", node.gate("silent"))
+    node.stub("sleep")
+    assert values(list(CHECKS["store"].read(look(node, "store.mounts")))) == {("store.mount", "/silent"): "timeout"}
+    node.open_gate("silent")
+
+
+def test_mounts_beyond_those_that_are_asked_are_said_not_to_be(node: Node) -> None:
+    (node.root / "proc/mounts").write_text("".join(f"srv:/{n} /data/{n} nfs4 rw 0 0\n" for n in range(66)))
+    node.stub("stat")
+    facts = CHECKS["store"].read(look(node, "store.mounts"))
+    assert [fact.status for fact in facts].count(Status.OK) == 64
+    assert [fact.line for fact in facts if fact.status.blind] == ["2 more shared file systems were not asked"]
 
 
 DOCKER = f"""

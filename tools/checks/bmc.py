@@ -64,7 +64,12 @@ def parse_events(text: str) -> Sequence[Fact]:
             kind,
             line=rows[-1][1][:300],
             time=rows[-1][0],
-            attrs={"sensor": sensor[:80], "text": text[:120], "count": len(rows)},
+            attrs={
+                "sensor": sensor[:80],
+                "text": text[:120],
+                "count": len(rows),
+                "when": f" of {rows[-1][0]:%Y-%m-%d}" if rows[-1][0] else "",
+            },
         )
         for (kind, sensor, text), rows in standing.items()
     ]

@@ -1,4 +1,5 @@
-"""Space, inodes and mounts: `df -P -T -B1`, `df -P -i`, `findmnt -J`.
+"""Space, inodes and mounts: `df -P -T -B1`, `df -P -i`, `findmnt -J`. Shared file systems are asked apart from disks, with a time limit,
+because `df` waits for a server that does not answer.
 
 Filesystem     Type      1-blocks          Used     Available Capacity Mounted on
 /dev/nvme0n1p2 ext4 1888273125376 1888273125376             0     100% /
@@ -13,6 +14,7 @@ from typing import Any
 
 from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.storage import SHARED
 from tools.fact import Fact, Status, blind
 
 CHECK = "disk"
@@ -21,6 +23,9 @@ _INODES = re.compile(r"(\S+) +(\d+|-) +(\d+|-) +(-?\d+|-) +(\d{1,3}%|-) +(/.*)$"
 _TROUBLE = re.compile(
     r"df: (.{1,200}?): (Permission denied|Stale file handle|Transport endpoint is not connected|Input/output error|.{1,80})$"
 )
+_SHARED_HEAD = re.compile(r"Filesystem +Type +IUse% +1B-blocks +Avail +Use% +Mounted on")
+_SHARED_ROW = re.compile(r"(\S+) +(\S+) +(\d{1,3}%|-) +(\d{1,20}|-) +(\d{1,20}|-) +(\d{1,3}%|-) +(/.*)$")
+_NO_SHARED = re.compile(r"df: no file systems processed")
 _IMAGES = {"squashfs", "iso9660", "erofs", "cramfs"}
 """Images are full and read-only by nature."""
 _REAL = {
@@ -85,6 +90,29 @@ def parse_inodes(text: str) -> Sequence[Fact]:
     return _or_unreadable(found, text) if found or not rows else found
 
 
+def is_shared(text: str) -> bool:
+    """Whether a head with inodes and blocks stands in the text, or df's word that no file system is of these kinds."""
+    return bool(_SHARED_HEAD.match(text.lstrip()) or _NO_SHARED.search(text[:400]))
+
+
+def parse_shared(text: str) -> Sequence[Fact]:
+    """Used percent of blocks and inodes of every shared file system."""
+    found: list[Fact] = []
+    for row in filter(None, map(_SHARED_ROW.match, lines_in(text))):
+        attrs = {"fstype": row[2], "source": row[1]}
+        shows = {"disk.inodes_percent": row[3], "disk.used_percent": row[6]}
+        found += [
+            Fact(CHECK, key, int(cell[:-1]), row[7], unit="%", line=row[0].strip(), attrs=attrs)
+            for key, cell in shows.items()
+            if cell != "-"
+        ]
+        if row[4].isdigit():
+            found.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
+        if row[5].isdigit():
+            found.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
+    return [*found, *(blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in lines_in(text) if _TROUBLE.match(line))]
+
+
 def _or_unreadable(found: list[Fact], text: str) -> list[Fact]:
     """Mounts that df could not ask are told; nothing at all is no answer."""
     asked = [blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in lines_in(text) if _TROUBLE.match(line)]
@@ -127,18 +155,22 @@ def _flat(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
         waiting += [child for child in reversed(children) if isinstance(child, dict)] if isinstance(children, list) else []
 
 
+_ASK_SHARED = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,fstype,ipcent,size,avail,pcent,target")
+
 CHECKS = (
     Check(
         id="disk",
         asks="Is a file system full, out of inodes, or read-only, and how large is /dev/shm?",
         commands=(
-            Command("space", ("df", "-P", "-T", "-B1")),
-            Command("inodes", ("df", "-P", "-i")),
+            Command("space", ("df", "-P", "-T", "-B1", *(f"-x{kind}" for kind in SHARED))),
+            Command("inodes", ("df", "-P", "-i", *(f"-x{kind}" for kind in SHARED))),
+            Command("shared", (*_ASK_SHARED, *(f"-t{kind}" for kind in SHARED)), optional=True),
             Command("mounts", ("findmnt", "-J", "-o", "TARGET,SOURCE,FSTYPE,OPTIONS")),
         ),
         formats=(
             Format("df -T", is_space, parse_space),
             Format("df -i", is_inodes, parse_inodes),
+            Format("df of shared file systems", is_shared, parse_shared),
             Format("findmnt", is_mounts, parse_mounts),
         ),
         establishes=("disk.used_percent", "disk.free_bytes", "disk.size_bytes", "disk.inodes_percent", "disk.readonly"),

@@ -90,10 +90,15 @@ def _state(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
     elif cordoned or _taints(tree):
         reason = _clean(_of(_of(_of(tree, "metadata"), "annotations"), MARK) or "; ".join(_taints(tree)) or "cordoned")
     line = f"{state} {reason}".strip()
-    yield Fact(CHECK, "sched.state", state, line=line)
+    yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": why_out(reason)} if reason else {})
     if reason:
         told = "" if well else next((name for pattern, name in TOLD.items() if re.search(pattern, reason)), "")
         yield Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": told} if told else {})
+
+
+def why_out(reason: str, by: str = "", since: str = "") -> str:
+    """By whom a node was taken out of service, since when, and why, as far as the scheduler says so."""
+    return f"{f'by {by} ' if by else ''}{f'since {since}' if since else ''}{': ' if by or since else ''}{reason}"
 
 
 def _taints(tree: Any) -> list[str]:

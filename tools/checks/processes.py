@@ -29,9 +29,11 @@ _HEAD = re.compile(r"\s*PID +PPID +USER +STAT +ELAPSED +%CPU +CGROUP +COMMAND")
 _JOB = re.compile(
     r"(?:^|/)job_(\d{1,12})(?:/|$)|kubepods|docker-[0-9a-f]{12}|/docker/[0-9a-f]{12}|libpod|cri-containerd|slurm/uid_\d+/job_(\d{1,12})"
 )
-_SERVICE = re.compile(r"/system\.slice/[^/]{1,100}\.service")
+_SERVICE = re.compile(r"/system\.slice/(?:[^/]{1,100}/)?([^/]{1,100})\.service")
 _LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
 _SERVES = ("sshd", "sshd-session")
+_OF_PEOPLE = ("ssh", "sshd", "cron", "crond", "atd")
+"""Services below which people's own programs run, which they may stop as they like."""
 _COMM = 32
 _ARGS = 300
 _ROWS = "rows"
@@ -93,7 +95,7 @@ def parse_listing(text: str) -> Sequence[Fact]:
         count += 1
         comm, args = _command(row[8])
         thread = args.startswith("[") and row[2] in ("0", "2")
-        found += _stuck(row, comm, args, thread)
+        found += _stuck(row, comm, args, thread) or _stopped(row, comm, args)
         if not thread:
             rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_ARGS])
     ours = _ours(rows)
@@ -150,6 +152,19 @@ def _stuck(row: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]
     if thread and (number(row[6]) or 0) >= 90:
         return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": number(row[6])})]
     return []
+
+
+def _stopped(row: re.Match[str], comm: str, args: str) -> list[Fact]:
+    """A process of a service or a job that a signal stopped: whoever waits for it waits for ever, and systemd calls it active."""
+    if not row[4].startswith("T"):
+        return []
+    job = Process(0, row[3], row[4], row[7], comm).job
+    service = _SERVICE.search(row[7])
+    unit = "" if job or service is None or service[1] in _OF_PEOPLE else service[1]
+    if not (job or unit):
+        return []
+    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5]), **({"job": job} if job else {"unit": unit})}
+    return [Fact(CHECK, "proc.stopped", comm, line=f"{row[1]} {row[4]} {args or comm}"[:300], attrs=attrs)]
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -224,7 +239,7 @@ CHECKS = (
         asks="Which processes hold GPU memory, do they belong to a running job, is one stuck in the kernel?",
         commands=(Command("gpus", tuple(_APPS.split()), optional=True), Command("list", tuple(_LIST.split()))),
         formats=(Format("compute apps", is_apps, parse_apps), Format("ps", is_listing, parse_listing)),
-        establishes=("proc.gpu_memory", "proc.orphan", "proc.blocked", "proc.busy_kernel", "proc.listed"),
+        establishes=("proc.gpu_memory", "proc.orphan", "proc.blocked", "proc.stopped", "proc.busy_kernel", "proc.listed"),
         seconds=2.0,
         damage="ignore",
         settle=settle,

@@ -7,6 +7,7 @@ NodeName=gpu-017 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1 Reason=maintenanc
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from kb.scan import lines_in
@@ -40,6 +41,13 @@ OWN_WORDS: Mapping[str, str] = {
     r"Low (?:RealMemory|TmpDisk|CPUs|socket|Cores)|(?:RealMemory|CPUs) count": "hardware_missing",
 }
 """Reasons that Slurm itself gives a node (slurmctld and slurmd, 22.05 to 24.05), whoever stands behind them: nobody planned those."""
+OUT_OF_SERVICE = (
+    *("DOWN", "DRAIN", "FAIL", "INVAL", "MAINT", "NOT_RESPONDING", "NO_RESPOND", "RESERVED", "POWER", "REBOOT", "BLOCKED", "FUTURE"),
+    *("ERROR", "UNKNOWN", "NotReady", "SchedulingDisabled", "Pressure"),
+)
+"""Words in the state of a node that takes no jobs, or not everybody's: Slurm's and Kubernetes'."""
+OURS = "rackmedic:"
+"""How the reasons begin that RackMedic itself gives where it takes a node out of service."""
 _JOB = re.compile(
     r"(\d{1,12}(?:_\d{1,9})?)\|([A-Z_]{2,20})(?: by \d+)?\|(\d{1,3}:\d{1,3})\|([0-9T:-]{1,25}|Unknown)\|([0-9T:-]{1,25}|Unknown)\s*$"
 )
@@ -88,19 +96,25 @@ def _json_node(text: str) -> list[Fact]:
     words = [str(word) for word in state] if isinstance(state, list) else str(state or "").split("+")
     if not words or not all(re.fullmatch(r"[A-Z_]{2,24}", word) for word in words):
         raise Unreadable("expected a node with its state")
-    return _node(words, str(node.get("reason") or ""))
+    since = node.get("reason_changed_at")
+    since = since.get("number") if isinstance(since, Mapping) else since
+    at = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(since, int) and 0 < since < 1 << 33 else ""
+    return _node(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), at)
 
 
 def _node(words: Sequence[str], reason: str, by: str = "", since: str = "") -> list[Fact]:
     state = "+".join(dict.fromkeys(words))[:120]
     reason = " ".join(reason.split())[:300]
     line = f"State={state}" + (f" Reason={reason}" if reason else "")
-    found = [Fact(CHECK, "sched.state", state, line=line)]
-    if reason and reason.lower() not in ("none", "(null)"):
-        told = next((name for pattern, name in OWN_WORDS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
-        attrs = {"told": told, "by": by[:64], "since": since[:40]}
-        found.append(Fact(CHECK, "sched.reason", reason, line=line, attrs={name: value for name, value in attrs.items() if value}))
-    return found
+    reason = "" if reason.lower() in ("none", "(null)") else reason
+    told = next((name for pattern, name in OWN_WORDS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
+    who = {name: value for name, value in (("by", by[:64]), ("since", since[:40])) if value and reason}
+    if not reason:
+        return [Fact(CHECK, "sched.state", state, line=line)]
+    return [
+        Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.why_out(reason, **who), **who}),
+        Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": told} if told else {}), **who}),
+    ]
 
 
 def is_jobs(text: str) -> bool:

@@ -19,7 +19,16 @@ from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "sysd"
-_FIELDS = {"Id", "LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus"}
+FABRIC_MANAGER = "nvidia-fabricmanager"
+_FIELDS = (
+    *("Id", "LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus"),
+    *("UnitFileState", "FreezerState", "NRestarts", "ConditionResult"),
+)
+"""Properties of a unit that are asked for. An older systemd leaves out those that it does not know."""
+MANY_RESTARTS = 5
+"""Times systemd has started a unit again by itself from which it is said to restart though it runs at this moment."""
+NEEDED = frozenset({"slurmd", "slurmctld", "slurmdbd", "munge", "kubelet", "containerd", "crio", "docker", "sssd", "openibd"})
+"""Units without which the scheduler, jobs or the network do not work. One that is enabled and does not run is stopped, whatever its conditions."""
 _FM_LINE = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
 _UNIT = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
 _IDENTIFIER = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
@@ -104,7 +113,32 @@ def _unit(cells: dict[str, str]) -> Fact:
     attrs = {short: cells[name][:60] for name, short in names if cells.get(name)}
     line = " ".join(f"{name}={value}" for name, value in cells.items())[:300]
     unit = cells["Id"].removesuffix(".service")[:100]
+    if trouble := _trouble(unit, cells):
+        attrs |= {"trouble": trouble, "restarts": cells.get("NRestarts", "0")[:9]}
     return Fact(CHECK, "service.state", "not-found" if missing else cells["ActiveState"][:40], unit, line=line, attrs=attrs)
+
+
+def _trouble(unit: str, cells: Mapping[str, str]) -> str:
+    """What is wrong with a unit by its own word: failed, masked, broken, restarting, frozen, starting, stopping or stopped; empty where
+    nothing is. The fabric manager ends by itself on machines without NVSwitches, so that it does not run is no fault alone."""
+    active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
+    restarts = cells.get("NRestarts", "")
+    if load == "not-found":
+        return ""
+    if load == "masked" and active != "active":
+        return "masked"
+    if load in ("error", "bad-setting"):
+        return "broken"
+    if active == "failed":
+        return "failed"
+    if sub.startswith("auto-restart") or (restarts[:9].isdigit() and int(restarts[:9]) >= MANY_RESTARTS):
+        return "restarting"
+    if cells.get("FreezerState", "").startswith("f"):
+        return "frozen"
+    if active in ("activating", "deactivating"):
+        return "starting" if active == "activating" else "stopping"
+    enabled = cells.get("UnitFileState", "").startswith("enabled") and unit != FABRIC_MANAGER
+    return "stopped" if active == "inactive" and enabled and (unit in NEEDED or cells.get("ConditionResult") != "no") else ""
 
 
 def is_journal(text: str) -> bool:
@@ -163,15 +197,21 @@ ALSO_CALLED: Mapping[str, str] = {"chrony": "chronyd"}
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Of a unit with two names the one that the host has; where it has neither, the common one."""
-    missing = {fact.device for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
+    """Of a unit with two names the one that the host has; where it has neither, the common one. Of what only some sites have, nothing is said
+    where it is not."""
+    missing = {fact.device or "" for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
     needless = {common if other not in missing and common in missing else other for other, common in ALSO_CALLED.items()} & missing
+    needless |= missing & set(_OF_SOME_SITES.split())
     return [fact for fact in facts if fact.device not in needless or fact.value != "not-found"]
 
 
 _UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd chrony slurmd"
+_OF_SOME_SITES = (
+    "munge containerd crio kubelet sssd nvidia-imex slurmctld slurmdbd autofs systemd-resolved systemd-timesyncd ntpd ntpsec "
+    "opensm beegfs-client weka-agent gpfs"
+)
 _WRITERS = "nvidia-fabricmanager nvidia-persistenced docker openibd slurmd unattended-upgrades apt-daily-upgrade"
-_SHOW = "systemctl show --no-pager -p Id,LoadState,ActiveState,SubState,Result,ExecMainStatus"
+_SHOW = ("systemctl", "show", "--no-pager", "-p", ",".join(_FIELDS))
 _JOURNAL = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY --no-pager --since=-24h -n 400"
 
 CHECKS = (
@@ -179,7 +219,7 @@ CHECKS = (
         id="sysd",
         asks="Do the services that GPU jobs need run, and what did they say?",
         commands=(
-            Command("units", (*_SHOW.split(), *(f"{unit}.service" for unit in _UNITS.split()))),
+            Command("units", (*_SHOW, *(f"{unit}.service" for unit in f"{_UNITS} {_OF_SOME_SITES}".split()))),
             Command(
                 "journal",
                 (*_JOURNAL.split(), *(word for unit in _WRITERS.split() for word in ("-u", unit))),

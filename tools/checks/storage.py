@@ -13,10 +13,34 @@ from collections.abc import Sequence
 from kb.scan import lines_in
 from tools.checks import web
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, blind
 
 CHECK = "store"
+SHARED = (
+    *("nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "gpfs", "wekafs", "ceph", "panfs", "vast", "glusterfs", "9p"),
+    *("virtiofs", "afs", "ocfs2", "gfs2", "pvfs2", "orangefs", "coda", "fuse", "fuse.sshfs", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse"),
+    *("fuse.blobfuse", "fuse.blobfuse2", "fuse.goofys", "fuse.geesefs", "fuse.rclone", "fuse.mountpoint-s3", "fuse.glusterfs", "fuse.ceph"),
+    *("fuse.ceph-fuse", "fuse.cvmfs2", "fuse.dfuse", "fuse.daos", "fuse.alluxio-fuse", "fuse.seaweedfs", "fuse.curlftpfs", "fuse.davfs"),
+    *("fuse.objectivefs", "fuse.quobyte", "fuse.mfs", "fuse.lizardfs", "fuse.hdfs", "fuse.ossfs", "fuse.cosfs", "fuse.obsfs", "fuse.weed"),
+)
+"""File systems that another machine or a program answers for, and that hang where it does not. `df` asks none of them together with disks."""
+LOCAL_FUSE = (
+    *("fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll", "fuse.fuse-overlayfs"),
+    *(
+        "fuse.ntfs-3g",
+        "fuse.exfat",
+        "fuse.archivemount",
+        "fuse.encfs",
+        "fuse.gocryptfs",
+        "fuse.bindfs",
+        "fuse.mergerfs",
+        "fuse.vmware-vmblock",
+    ),
+    "fuse.xdg-document-portal",
+)
+"""File systems in user space that are of the host itself. All others are asked like shared ones."""
 _MOUNT = re.compile(r"mount (/\S{0,300}) ([a-z0-9._-]{1,30})\s*$")
+_UNASKED = re.compile(r"unasked (\d{1,6})\s*$")
 _ANSWER = re.compile(r"answer (/\S{0,300}) (ok|timeout|stale|error)(?: (.{0,200}))?\s*$")
 
 
@@ -35,6 +59,9 @@ def parse_mounts(text: str) -> Sequence[Fact]:
         elif (row := _ANSWER.match(line)) and row[1] in kinds:
             answers[row[1]] = (row[2], row[3] or "", line.strip())
     found = []
+    unasked = next((row[1] for row in map(_UNASKED.match, lines_in(text)) if row), "")
+    if unasked:
+        found.append(blind(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
     for mount, kind in kinds.items():
         value, words, line = answers.get(mount, ("timeout", "", f"{mount}: no answer"))
         attrs = {"fstype": kind} | ({"text": words} if words else {})

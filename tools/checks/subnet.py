@@ -61,11 +61,27 @@ def parse_links(text: str) -> Sequence[Fact]:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
     up = [row for row in rows if _name(row) == leaf and row["peer"] and not _ADAPTER.search(row["peer"])]
     unseen = [line.strip() for line in lines_in(text) if (row := _UNSEEN.match(line)) and row["name"].strip()[:60] == leaf]
-    slow = sorted((row for row in up if "Could be" in row["says"]), key=lambda row: int(row["speed"].partition("X")[0]))
+    slow = _degraded(rows, up)
     shown = (slow or up or [row for row in rows if _name(row) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}
     named = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs)
     return [named, *_uplinks(leaf, up, slow, unseen, shown)]
+
+
+def _degraded(rows: Sequence[Row], up: Sequence[Row]) -> list[Row]:
+    """Links to other switches that could do more, the narrowest first. Where that is said of every link there is, adapters' too, the parts are
+    made for more than the site uses, and only a link that carries less than another one does is degraded."""
+    could = [row for row in up if "Could be" in row["says"]]
+    if all("Could be" in row["says"] for row in rows):
+        most = max(map(_carries, rows))
+        could = [row for row in could if _carries(row) < most]
+    return sorted(could, key=lambda row: int(row["speed"].partition("X")[0]))
+
+
+def _carries(row: Row) -> float:
+    """Gbit/s of all lanes."""
+    lanes, _, rate = row["speed"].partition("X")
+    return int(lanes) * float(rate.split()[0][:9].rstrip("."))
 
 
 def _uplinks(leaf: str, up: Sequence[Row], slow: Sequence[Row], unseen: Sequence[str], shown: str) -> list[Fact]:
@@ -94,7 +110,7 @@ def _name(row: Row) -> str:
 
 def _could(says: str) -> str:
     """`4X` of `Could be 4X`."""
-    return says.partition("Could be")[2].strip() or "better"
+    return next(iter(says.partition("Could be")[2].split()), "better")
 
 
 CHECKS = (

@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tools.checks.row import BadSlot, Check, Command
@@ -25,7 +25,7 @@ from tools.fleet.together import Hands, jointly
 from tools.fleet.trouble import no_target
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
-from tools.transport import Ran, Transport, Unreachable
+from tools.transport import Barrier, Ran, Transport, Unreachable
 
 FINISHED_AHEAD = 16
 """Hosts whose answers may wait for whoever reads them."""
@@ -39,11 +39,27 @@ class Request:
     seen: Seen | None = None
     fresh: bool = False
     permitted: bool = False
+    heard: set[str] = field(default_factory=set)
+    """Hosts that have answered anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookLimits:
+    """Seconds that one command of a passive check may take at most, and after which a host that has not let us in is given up for this look
+    where all others have answered."""
+
+    command_seconds: float = 30.0
+    silent_seconds: float = 5.0
+
+    def within(self, check: Check) -> Check:
+        """The check, its commands within the limit where it only looks."""
+        return check if check.exclusive or check.timeout <= self.command_seconds else replace(check, timeout=self.command_seconds)
 
 
 class Fleet:
     """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host; `lanes`: commands
-    that the transport runs at once on one host, for the makespan; `looks`: the way of passive checks, where they have one of their own."""
+    that the transport runs at once on one host, for the makespan; `looks`: the way of passive checks, where they have one of their own;
+    `limits`: how long looking waits."""
 
     def __init__(
         self,
@@ -58,11 +74,14 @@ class Fleet:
         holds: Holds | None = None,
         lanes: int = LANES,
         looks: Transport | None = None,
+        limits: LookLimits | None = None,
     ) -> None:
-        self._transport, self._inventory, self._checks = transport, inventory, checks
+        self._limits = limits or LookLimits()
+        self._transport, self._looks, self._inventory = transport, looks or transport, inventory
+        self._checks = {name: self._limits.within(check) for name, check in checks.items()}
         self._evidence, self._clock, self._skus = evidence, clock, skus or {}
         self._holds = holds or LocalHolds()
-        self._commands, self._memory = Commands(transport, looks or transport, self._skus), Memory(clock, lifetime)
+        self._commands, self._memory = Commands(transport, self._looks, self._skus), Memory(clock, lifetime)
         self._lanes = lanes
         self._most_hosts, self._hosts_at_once = most_hosts, Ramp(most_hosts)
 
@@ -95,11 +114,42 @@ class Fleet:
         request = Request(incident, seen, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
         alone = [ask for ask in asks if not self._checks[ask.check].together]
-        waves = await asyncio.gather(*(self._host(request, host, checks) for host, checks in self._by_host(alone).items()))
-        answers = [answer for wave in waves for answer in wave]
+        answers = await self._all_hosts(request, self._by_host(alone))
         for name in dict.fromkeys(ask.check for ask in joint):
             answers += await self._jointly(request, self._checks[name], [ask.host for ask in joint if ask.check == name])
         return self._cost(tuple(answers))
+
+    async def _all_hosts(self, request: Request, by_host: Mapping[str, list[Check]]) -> list[Answer]:
+        """What every host answers. One that has not let us in yet is not waited for any longer once all others are done and its time is over;
+        whatever was begun on a host is."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._limits.silent_seconds
+        asking = {asyncio.create_task(self._host(request, host, checks)): host for host, checks in by_host.items()}
+        try:
+            waiting = set(asking)
+            while waiting:
+                late = request.heard and self._silent(asking[task] for task in waiting)
+                left = max(0.0, ends - loop.time()) if late else None
+                done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if late and not done and self._silent(asking[task] for task in waiting):
+                    break
+            return [answer for task, host in asking.items() for answer in await self._ended(task, request, host, by_host[host])]
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _silent(self, hosts: Iterable[str]) -> bool:
+        """Whether none of these hosts has let us in; never where the transport cannot tell."""
+        reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
+        return not any(map(reached, hosts))
+
+    async def _ended(self, task: "asyncio.Task[list[Answer]]", request: Request, host: str, checks: Sequence[Check]) -> list[Answer]:
+        if task.done():
+            return task.result()
+        why = f"no answer within {self._limits.silent_seconds:g} s, when all other hosts had answered"
+        now = self._clock.now()
+        return [await _told(could_not(host, check, Status.TIMEOUT, why, now, Barrier.SILENT), request) for check in checks]
 
     async def each(self, incident: str, asks: Sequence[Ask]) -> AsyncGenerator[tuple[Answer, ...]]:
         """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
@@ -144,7 +194,10 @@ class Fleet:
             return self._named(host, answers)
 
     async def _tell(self, request: Request, host: str, check: Check) -> Answer:
-        return await _told(await self._check(request, host, check), request)
+        answer = await self._check(request, host, check)
+        if not answer.could_not:
+            request.heard.add(host)
+        return await _told(answer, request)
 
     async def _alone(self, request: Request, host: str, check: Check) -> Answer:
         """An exclusive check of one host."""
@@ -208,11 +261,11 @@ class Fleet:
     async def _run(self, request: Request, host: str, check: Check) -> Answer:
         row = self._inventory.hosts.get(host)
         if row is None:
-            return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
+            return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), Barrier.SITE)
         try:
             rans = await self._commands.run_all(row, check)
         except Unreachable as why:
-            return could_not(host, check, why.status, why.why, self._clock.now())
+            return could_not(host, check, why.status, why.why, self._clock.now(), why.barrier)
         except BadSlot as why:
             return could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
         return await self._read(request, row, check, rans)

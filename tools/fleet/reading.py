@@ -12,7 +12,7 @@ from tools.fact import Fact, Status, blind
 from tools.fleet.answers import Answer
 from tools.fleet.skipped import is_missing
 from tools.fleet.trouble import broke_off, left_out, trouble_of
-from tools.transport import Ran
+from tools.transport import Barrier, Ran
 
 LONG = 1 << 20
 """Characters whose reading takes long enough for others to notice."""
@@ -117,6 +117,7 @@ def distinct(facts: Sequence[Fact]) -> list[Fact]:
     return list(seen.values())
 
 
-def could_not(host: str, check: Check, status: Status, why: str, now: datetime) -> Answer:
-    """The answer of a host that could not be asked."""
-    return Answer(host, check.id, (replace(blind(check.id, status, why, host), time=now),), could_not=why)
+def could_not(host: str, check: Check, status: Status, why: str, now: datetime, barrier: Barrier = Barrier.OTHER) -> Answer:
+    """The answer of a host that could not be asked. What kept us out is told where it is known."""
+    attrs = {} if barrier is Barrier.OTHER else {"barrier": barrier.value}
+    return Answer(host, check.id, (replace(blind(check.id, status, why, host), time=now, attrs=attrs),), could_not=why)

@@ -12,6 +12,7 @@ from importlib.resources import files
 
 from tools.action import Condition
 from tools.checks.row import Check
+from tools.checks.storage import LOCAL_FUSE, SHARED
 from tools.remedies.row import KINDS, Kind, Remedy
 
 QUESTIONS = {
@@ -74,6 +75,8 @@ def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths
         "USER": paths.user,
         "SIGNERS": paths.signers,
         "DIRECTORY": paths.directory,
+        "SHARED": " | ".join(kind for kind in SHARED if not kind.startswith("fuse")),
+        "LOCALFUSE": " | ".join(LOCAL_FUSE),
     }
     templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}
     previewed = {**values, "KINDS": "\n".join(_kinds(_previewed(remedies)))}
@@ -86,6 +89,8 @@ def kit_version(checks: Mapping[str, Check], remedies: Mapping[str, Remedy]) -> 
         [
             template("look.sh"),
             template("act.sh"),
+            *SHARED,
+            *LOCAL_FUSE,
             *_questions(checks),
             *_previews(remedies),
             *_kinds(_in_kit(remedies)),

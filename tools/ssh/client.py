@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import random
 import shlex
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,6 +89,11 @@ class Ssh:
         """How many commands may run at once on a host."""
         return self._limits.sessions
 
+    def reached(self, host: str) -> bool:
+        """Whether there is a connection to the host."""
+        line = self._lines.get(host)
+        return line is not None and line.connection is not None and not line.connection.is_closed()
+
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
         command = remote_command(argv, timeout)
@@ -110,7 +116,7 @@ class Ssh:
         """What `watch` makes of a command, once a session for it could be had."""
         row = self._inventory.hosts.get(host)
         if row is None:
-            raise Unreachable(host, "not in the inventory")
+            raise Unreachable(host, "not in the inventory", barrier=Barrier.SITE)
         line = self._line(host)
         await self._connected(row, line)
         for attempt in range(REFUSALS):
@@ -122,7 +128,7 @@ class Ssh:
                 if process is not None:
                     return await watch(process)
                 slot.dropped = True
-        raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?")
+        raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?", barrier=Barrier.REFUSED)
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
@@ -147,10 +153,17 @@ class Ssh:
 
     async def _connected(self, host: Host, line: Line) -> Connection:
         async def dial() -> Connection:
-            tunnel = await self._bastion(host) if host.jump else None
+            tunnel = await self._behind(host) if host.jump else None
             return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._admission(host))
 
         return await line.connected(dial)
+
+    async def _behind(self, host: Host) -> Connection:
+        """The bastion; that it lets nobody through says nothing of the hosts behind it."""
+        try:
+            return await self._bastion(host)
+        except Unreachable as why:
+            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, Barrier.SITE) from why
 
     async def _bastion(self, host: Host) -> Connection:
         line = self._bastions.setdefault(host.jump, Line(Admission(1)))
@@ -181,7 +194,9 @@ class Ssh:
                     slot.dropped = True
                     if attempt == self._limits.attempts:
                         raise Unreachable(
-                            name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
+                            name,
+                            f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?",
+                            barrier=Barrier.REFUSED,
                         ) from why
                 except asyncssh.HostKeyNotVerifiable as why:
                     raise _untrusted(name, address, port, options, why) from why
@@ -233,7 +248,9 @@ def _trusted(host: Host) -> asyncssh.SSHKnownHosts:
         about = path.stat()
         return _known_hosts(path, about.st_mtime_ns, about.st_size)
     except (OSError, ValueError) as why:
-        raise Unreachable(host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}") from why
+        raise Unreachable(
+            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=Barrier.SITE
+        ) from why
 
 
 @lru_cache(maxsize=64)
@@ -284,8 +301,12 @@ def _unreachable(name: str, port: int, why: Exception) -> Unreachable:
                 name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED, Barrier.LOGIN
             )
         case asyncssh.KeyImportError():
-            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED)
+            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED, Barrier.SITE)
         case TimeoutError():
-            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT)
+            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT, Barrier.SILENT)
+        case ConnectionRefusedError():
+            return Unreachable(name, f"connection refused: nothing listens on port {port}", barrier=Barrier.REFUSED)
+        case socket.gaierror():
+            return Unreachable(name, f"its address has no name that can be resolved: {why}", barrier=Barrier.SITE)
         case _:
             return Unreachable(name, f"port {port}: {why or type(why).__name__}")

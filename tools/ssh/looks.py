@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tools.ssh.batch import Look
 from tools.ssh.client import Ssh
-from tools.transport import Ran
+from tools.transport import Ran, Unreachable
 
 LEAST, MOST = 6, 12
 """Commands of one session, where there are as many: opening one costs more than most commands, and one that is slow holds up those behind it."""
@@ -76,6 +76,10 @@ class SshLooks:
             lane.add_done_callback(queue.lanes.discard)
         return await one.answer
 
+    def reached(self, host: str) -> bool:
+        """Whether the host has let us in."""
+        return self._ssh.reached(host)
+
     async def aclose(self) -> None:
         """Begin nothing more."""
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
@@ -109,8 +113,12 @@ class SshLooks:
                 heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
                 return
             ended = await self._ssh.run_several(host, [one.asked for one in taken], heard)
-        except Exception as why:  # whatever it is, it is for those who asked
-            for one in taken:
+        except (
+            Exception
+        ) as why:  # whatever it is, it is for those who asked; a host that lets nobody in is not tried again for those who wait
+            queued = queue.waiting if isinstance(why, Unreachable) else []
+            queue.waiting = [one for one in queue.waiting if one not in queued]
+            for one in (*taken, *queued):
                 if not one.answer.done():
                     one.answer.set_exception(why)
             return

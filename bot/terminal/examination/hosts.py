@@ -45,8 +45,8 @@ def refusal_findings(rows: Sequence[KeptOut]) -> list[Finding]:
     """What is mended the same way is one line, however each host worded it."""
     alike: dict[tuple[Barrier, str], list[KeptOut]] = {}
     for row in rows:
-        alike.setdefault((row.barrier, _SAME[row.barrier](row)), []).append(row)
-    return [_TOLD[barrier](same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])]
+        alike.setdefault((row.barrier, _SAME.get(row.barrier, _why)(row)), []).append(row)
+    return [_TOLD.get(barrier, _other)(same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])]
 
 
 def _login(rows: Sequence[KeptOut]) -> Finding:
@@ -96,11 +96,14 @@ def _known(row: KeptOut) -> str:
     return row.host.known_hosts
 
 
+def _why(row: KeptOut) -> str:
+    return row.why
+
+
 _SAME: Mapping[Barrier, Callable[[KeptOut], str]] = {
     Barrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
     Barrier.UNLISTED_KEY: _known,
     Barrier.CHANGED_KEY: _known,
-    Barrier.OTHER: lambda row: row.why,
 }
 """What must be the same of hosts that are one line."""
 
@@ -108,7 +111,6 @@ _TOLD: Mapping[Barrier, Callable[[Sequence[KeptOut]], Finding]] = {
     Barrier.LOGIN: _login,
     Barrier.UNLISTED_KEY: _unlisted,
     Barrier.CHANGED_KEY: _changed,
-    Barrier.OTHER: _other,
 }
 
 

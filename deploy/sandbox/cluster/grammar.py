@@ -10,6 +10,7 @@ from tools.checks import job_files
 from tools.checks.baseline.rows import PROBE as BASELINE
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import MATTERS
+from tools.checks.storage import SHARED
 from tools.checks.versions import PROBE
 from tools.ssh.batch import SCRIPT
 
@@ -51,8 +52,13 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
 _JOURNAL_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "openibd", "slurmd", "unattended-upgrades", "apt-daily-upgrade")
 _UNITS = tuple(
     f"{unit}.service"
-    for unit in ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
+    for unit in (
+        *("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd"),
+        *("munge", "containerd", "crio", "kubelet", "sssd", "nvidia-imex", "slurmctld", "slurmdbd", "autofs", "systemd-resolved"),
+        *("systemd-timesyncd", "ntpd", "ntpsec", "opensm", "beegfs-client", "weka-agent", "gpfs"),
+    )
 )
+_UNIT_FIELDS = "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,UnitFileState,FreezerState,NRestarts,ConditionResult"
 _COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
 
 
@@ -78,15 +84,16 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "ibstat.ports": ("ibstat",),
     "ibstat.counters": ("find", "-L", "/sys/class/infiniband", "-maxdepth", "5", "-type", "f", *_COUNTER_FILES, "-exec", "grep", "-H", ".", "{}", "+"),
     "ibstat.addresses": _words("ls -l /sys/class/infiniband"),
-    "sysd.units": ("systemctl", "show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus", *_UNITS),
+    "sysd.units": ("systemctl", "show", "--no-pager", "-p", _UNIT_FIELDS, *_UNITS),
     "mods.loaded": ("lsmod",),
     "mods.module": _words("cat /proc/driver/nvidia/version"),
     "mods.installed": _words("modinfo -F version nvidia"),
     "mods.dkms": _words("dkms status"),
     "mods.kernel": _words("uname -r"),
     "mods.manager": _words("nv-fabricmanager --version"),
-    "disk.space": _words("df -P -T -B1"),
-    "disk.inodes": _words("df -P -i"),
+    "disk.space": (*_words("df -P -T -B1"), *(f"-x{kind}" for kind in SHARED)),
+    "disk.inodes": (*_words("df -P -i"), *(f"-x{kind}" for kind in SHARED)),
+    "disk.shared": (*_words("timeout -k 1 4 df -B1 --output=source,fstype,ipcent,size,avail,pcent,target"), *(f"-t{kind}" for kind in SHARED)),
     "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),
     "mem.free": _words("free -b"),
     "mem.limits": (*_words("find /proc -maxdepth 2 -path /proc/[0-9]* ( -name comm -o -name limits -o -name status -o -name cgroup )"),

@@ -39,6 +39,7 @@ class Breakage:
         hosts: What `--hosts` names, if anything.
         tier: 2 for one breakage of each kind, 3 for the others.
         kind: Number of the paragraph of the first report that told of it; 0 for later ones.
+        settings: Settings beside those that every answer has, as NAME=VALUE.
         around: What must be there besides, for as long as it is played.
         known_wrong: Why the answer is still wrong; the test expects it to fail.
     """
@@ -55,6 +56,7 @@ class Breakage:
     hosts: str = ""
     tier: Literal[2, 3] = 3
     kind: int = 0
+    settings: tuple[str, ...] = ()
     around: Callable[[Rack], AbstractContextManager[None]] | None = None
     known_wrong: str = ""
 

@@ -34,7 +34,8 @@ async def play(rack: Rack, row: Breakage) -> Judgement:
 
 async def ask(rack: Rack, row: Breakage) -> Judgement:
     """Judge the answer that `rackmedic diagnose` gives."""
-    settings, request = load(environ={}), DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
+    settings = load(environ=dict(word.split("=", 1) for word in row.settings))
+    request = DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
     began = time.monotonic()
     async with looking(settings, rack.inventory, None) as world:
         state, report = await PlayedThread(world).begin(first_message(world, request, None))

@@ -44,6 +44,7 @@ def _silent(id_: str, host: str, mount: str, kind: str, report: str, *, tier: Li
         undo=(Step(host, MENDED.format(**what)),),
         sign=Step(host, MOUNTED.format(**what)),
         right=FILE_SERVER,
+        settings=("RACKMEDIC_LOOK_SECONDS=8",),
     )
 
 

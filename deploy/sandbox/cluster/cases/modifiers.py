@@ -129,15 +129,21 @@ def _minor_fault(world: ClusterState, modifier: Modifier, seed: int) -> None:
         MINOR.get(modifier.args.get("what", "persistence_off"), _persistence_off)(node)
 
 
+def _switch_off(node: NodeState, unit: str) -> None:
+    """Somebody meant it so: `systemctl disable --now`."""
+    service = node.services[unit]
+    service.active, service.sub, service.enabled = "inactive", "dead", "disabled"
+
+
 def _persistence_off(node: NodeState) -> None:
-    node.services["nvidia-persistenced"].active, node.services["nvidia-persistenced"].sub = "inactive", "dead"
+    _switch_off(node, "nvidia-persistenced")
     node.procs = [proc for proc in node.procs if proc.comm != "nvidia-persiste"]
     for gpu in node.gpus:
         gpu.persistence = False
 
 
 def _dcgm_down(node: NodeState) -> None:
-    node.services["nvidia-dcgm"].active, node.services["nvidia-dcgm"].sub = "inactive", "dead"
+    _switch_off(node, "nvidia-dcgm")
 
 
 def _disk_filling(node: NodeState) -> None:
@@ -149,7 +155,7 @@ def _few_port_errors(node: NodeState) -> None:
 
 
 def _chrony_stopped(node: NodeState) -> None:
-    node.services["chronyd"].active, node.services["chronyd"].sub = "inactive", "dead"
+    _switch_off(node, "chronyd")
 
 
 def _some_swap(node: NodeState) -> None:

@@ -151,6 +151,7 @@ class Service:
     load: str = "loaded"
     result: str = "success"
     exit_status: int = 0
+    enabled: str = "enabled"
 
 
 @dataclass(slots=True)

@@ -50,6 +50,7 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "mods.manager": modules.manager,
     "disk.space": disks.space,
     "disk.inodes": disks.inodes,
+    "disk.shared": disks.shared,
     "disk.mounts": disks.mounts,
     "mem.free": host.free,
     "mem.limits": host.memlock,

@@ -6,14 +6,15 @@ from typing import Any
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import Mount
 from deploy.sandbox.cluster.render.view import View
+from tools.checks.storage import SHARED
 
 _RESERVED = {"ext4": 0.05}
 
 
 def space(view: View) -> ShellAnswer:
-    """`df -P -T -B1`."""
+    """`df -P -T -B1` of what is the host's own."""
     rows = ["Filesystem           Type        1-blocks            Used       Available Capacity Mounted on"]
-    for mount in view.node.mounts:
+    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED):
         free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
         rows.append(
             f"{mount.source:<20} {mount.fstype:<5} {mount.size:>15} {mount.used:>15} {free:>15} {_percent(mount.used, mount.used + free):>8} {mount.target}"
@@ -37,12 +38,28 @@ def old_files(view: View) -> ShellAnswer:
 
 
 def inodes(view: View) -> ShellAnswer:
-    """`df -P -i`."""
+    """`df -P -i` of what is the host's own."""
     rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]
-    for mount in view.node.mounts:
+    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED):
         used = _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
         rows.append(
             f"{mount.source:<20} {mount.inodes:>10} {mount.inodes_used:>9} {mount.inodes - mount.inodes_used:>10} {used:>5} {mount.target}"
+        )
+    return said("\n".join(rows) + "\n")
+
+
+def shared(view: View) -> ShellAnswer:
+    """`timeout 4 df --output=source,fstype,ipcent,size,avail,pcent,target` of shared file systems; of one that does not answer nothing comes."""
+    mine = [mount for mount in view.node.mounts if mount.fstype in SHARED]
+    if any(mount.target in view.node.around.stuck for mount in mine):
+        return ShellAnswer(b"", b"", 124)
+    if not mine:
+        return ShellAnswer(b"", b"df: no file systems processed\n", 1)
+    rows = ["Filesystem         Type IUse%       1B-blocks           Avail Use% Mounted on"]
+    for mount in mine:
+        used, inodes = _percent(mount.used, mount.size), _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
+        rows.append(
+            f"{mount.source:<18} {mount.fstype:<4} {inodes:>5} {mount.size:>15} {mount.size - mount.used:>15} {used:>4} {mount.target}"
         )
     return said("\n".join(rows) + "\n")
 

@@ -13,7 +13,8 @@ def units(view: View) -> ShellAnswer:
     for name, unit in view.node.services.items():
         rows = (
             f"Result={unit.result}", f"ExecMainStatus={unit.exit_status}", f"Id={name}.service",
-            f"LoadState={unit.load}", f"ActiveState={unit.active}", f"SubState={unit.sub}",
+            f"LoadState={unit.load}", f"ActiveState={unit.active}", f"SubState={unit.sub}", "NRestarts=0",
+            f"UnitFileState={'' if unit.load == 'not-found' else unit.enabled}", "ConditionResult=yes", "FreezerState=running",
         )  # fmt: skip
         blocks.append("\n".join(rows) + "\n")
     return said("\n".join(blocks))

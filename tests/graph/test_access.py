@@ -1,0 +1,52 @@
+"""What keeps us out of a host is told as what it is: a changed key is no dead node, and neither is a refused login or a bastion of ours."""
+
+import pytest
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.reference import Lens
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
+from tests.support.fakes_graph import fact
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+from tools.transport import Barrier
+
+DEAD, CHANGED = "OTHER.INFRA.Node_Unreachable", "OTHER.INFRA.Host_Key_Changed"
+LENS = Lens(load_taxonomy(), CHECKS)
+
+
+def kept_out(status: Status, barrier: Barrier | None) -> Assessment:
+    attrs = {"barrier": barrier.value} if barrier else {}
+    silent = [Fact(check, "", status=status, line="said so", host="n2", time=T0, attrs=attrs) for check in ("smi", "sysd", "sched")]
+    return assess([fact("n1", "smi", "gpu.count", 8), *silent], LENS, ("n1", "n2"), {}, T0)
+
+
+@pytest.mark.parametrize(
+    ("status", "barrier", "label"),
+    [
+        (Status.UNREACHABLE, None, DEAD),
+        (Status.TIMEOUT, Barrier.SILENT, DEAD),
+        (Status.UNREACHABLE, Barrier.CHANGED_KEY, CHANGED),
+        (Status.UNREACHABLE, Barrier.UNLISTED_KEY, ""),
+        (Status.UNREACHABLE, Barrier.REFUSED, ""),
+        (Status.DENIED, Barrier.LOGIN, ""),
+        (Status.UNREACHABLE, Barrier.SITE, ""),
+        (Status.TIMEOUT, Barrier.SITE, ""),
+    ],
+)
+def test_only_a_host_that_says_nothing_is_called_dead(status: Status, barrier: Barrier | None, label: str) -> None:
+    now = kept_out(status, barrier)
+    assert [(row.label, row.hosts) for row in now.root_causes()] == ([(label, ("n2",))] if label else [])
+    assert DEAD in (label, "") or now.standings[DEAD].verdict != "confirmed"
+    assert now.finding == ("diagnosed" if label else "abstained")
+
+
+def test_a_changed_key_puts_up_no_action_and_says_what_it_may_be() -> None:
+    leaf = LENS.taxonomy.leaf(CHANGED)
+    assert all(plan.strip() == "none" for plan in leaf.remedies) or not leaf.remedies
+    assert kept_out(Status.UNREACHABLE, Barrier.CHANGED_KEY).root_causes()[0].confidence >= 0.95
+
+
+def test_a_command_that_took_too_long_on_a_host_that_answers_is_no_silence() -> None:
+    now = kept_out(Status.TIMEOUT, None)
+    assert not [row for row in now.odd if row.key in ("host.reachable", "host.access")]
