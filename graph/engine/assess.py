@@ -14,6 +14,7 @@ from typing import Literal
 from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
 from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
+from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
 from graph.engine.prepare import gather
@@ -206,7 +207,8 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of; `asked` the hosts that they named.
     """
-    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
+    known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
+    ready = gather(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
     matcher = Matcher.of(ready, lens)
     rows = tuple(beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if may_be_odd(fact.key) and is_odd(fact, matcher.expected(fact))]
