@@ -325,6 +325,8 @@ def names(questions: Questions, own: Any) -> None:
                 say("hosts", "its own name", whose)
                 if whose == "of another host" and own and ":" not in row[0]:
                     say("broken", "/etc/hosts " + name, "another_address " + row[0])
+                if whose == "its own":  # its peers name it too
+                    say("hosts", name, row[0])
             elif not re.match(r"(ip6-|ff0|fe00)", row[0]) and row[0] not in own:
                 say("hosts", name, row[0])
     questions.ask("name of this host", resolve, node)
