@@ -21,7 +21,9 @@ NEARLY = 0.02
 """Sizes that differ by less are the same: they follow from a machine's memory, which firmware takes a little of."""
 TELLING = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit")
 """Kinds in which hosts of a group are alike because they have to be. Other differences (packages, settings) are told and accuse nobody."""
-TELLING_NAMES = ("system time zone", "system memory", "system cpus")
+TELLING_NAMES = ("system memory", "system cpus")
+LOOKED_AT = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd)")
+"""What the check of services asks about by name: it says itself what of it is abnormal."""
 _PASSING = re.compile(
     r"service (apt|dpkg|dnf|yum|unattended|logrotate|man-db|fstrim|motd|systemd-(tmpfiles|update|timedated|hostnamed|localed|binfmt|hwdb|fsck|journal-flush)"
     r"|e2scrub|anacron|phpsessionclean|update-notifier|fwupd|packagekit|PackageKit|sysstat|plocate|mlocate|ua-|esm-|snap|udisks2|upower|user@|rpc-statd-notify"
@@ -197,7 +199,7 @@ def _told(fact: Fact, found: Sequence[tuple[str, str, str, int]], of: int) -> It
 
 def is_telling(device: str) -> bool:
     """Whether a difference is of a kind that is worth asking about while nothing else explains what people see."""
-    return device.partition(" ")[0] in TELLING or device in TELLING_NAMES
+    return (device.partition(" ")[0] in TELLING and not LOOKED_AT.match(device)) or device in TELLING_NAMES
 
 
 def rare_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:

@@ -86,7 +86,6 @@ PROVEN = [
     ("nologin", "broken|/run/nologin|nobody may log in", [], S + "LOGIN.Nologin"),
     ("zombies", "count|zombie|212 212 python3 below slurmstepd", [], S + "PROCESS.Zombies"),
     ("stopped processes", "count|stopped|16 16 python3", [], S + "PROCESS.Stopped_By_Signal"),
-    ("processes in D", "count|blocked|24 24 cp", [], S + "PROCESS.Blocked_In_Kernel"),
     ("a hog", "hog|stress-ng|96.0 of 128 cores, 96 processes of uid 1002", [], S + "PROCESS.CPU_Hog_Beside_Job"),
     ("no process ids left", "count|pids percent|97", [], S + "PROCESS.PIDs_Exhausted"),
     ("a limit of processes", "broken|/etc/security/limits.d/x.conf: * hard nproc|process_limit 64", [], S + "LIMITS.Process_Count_Low"),
@@ -140,7 +139,6 @@ LIKELY = [
     ("iommu", "cmdline|iommu|=", S + "KERNEL.Command_Line_Differs"),
     ("sysctl", "sysctl|vm.swappiness|100", S + "KERNEL.Setting_Differs"),
     ("module", "module|nvidia_peermem|=", S + "KERNEL.Module_Differs"),
-    ("zone", "system|time zone|America/New_York -0400", S + "TIME.Time_Zone_Differs"),
     ("memory", "system|memory|1000 GiB", O + "HARDWARE.DIMM_Errors"),
     ("cores", "system|cpus|0-63 of 0-127", S + "CPU.Cores_Offline"),
     ("no default route", "route|default|=", I + "ETH.Route_Missing"),
@@ -187,3 +185,20 @@ def test_names_that_nobody_resolves_are_found_though_all_hosts_are_alike() -> No
     now = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert {row.label for row in now.roots} == {I + "ETH.DNS_Failure"}
     assert not [fact for fact in now.odd if fact.key == "peer.differs"]
+
+
+def test_processes_in_the_kernel_are_a_sign_and_no_cause() -> None:
+    now = judged("count|blocked|24 24 cp")
+    assert now.roots == ()
+    assert (now.rows[0].label, now.rows[0].subject.hosts) == (S + "PROCESS.Blocked_In_Kernel", ("n2",))
+    assert now.finding == "abstained"
+
+
+def test_another_time_zone_is_told_and_likely_only_where_the_words_fit() -> None:
+    facts = [fact for host in HOSTS for fact in looked(host, "system|time zone|America/New_York -0400" if host == "n2" else "")]
+    label = S + "TIME.Time_Zone_Differs"
+    quiet = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
+    assert [(fact.host, fact.device) for fact in quiet.differing] == [("n2", "system time zone")]
+    assert quiet.suspects == ()
+    named = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, {label: 2.0}, T0)
+    assert [row.label for row in named.suspects] == [label]

@@ -120,8 +120,10 @@ def test_what_has_to_be_alike_is_abnormal_and_a_setting_is_not() -> None:
     def odd(device: str) -> bool:
         return is_odd(Fact("base", PEER, "x", device, host="n1", attrs={"most": "y", "hosts": 2, "of": 3}))
 
-    assert odd("service slurmd")
-    assert odd("system time zone")
+    assert odd("service sssd")
+    assert odd("mount /data")
+    assert not odd("service slurmd"), "the check of services says that itself"
+    assert not odd("system time zone")
     assert odd("answer name of server nas1")
     assert not odd("package munge")
     assert not odd("system kernel")

@@ -104,6 +104,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
                 "most": "x",
                 "hosts": 3,
                 "of": 4,
+                "told": "gpus_missing",
             }
             for share, word in ((0.6, "frozen"), (0.1, "masked"), (0.1, "restarting"))
         ),
