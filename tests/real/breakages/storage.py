@@ -56,8 +56,8 @@ STORAGE = (
         "gpu-001",
         "dataloader on gpu-001 dies with a bus error",
         (
-            "mount -o remount,size=64m /dev/shm; head -c 80m /dev/zero > /dev/shm/torch_11_old 2>/dev/null || true",
-            "rm /dev/shm/torch_11_old; mount -o remount,size=10% /dev/shm",
+            "mount -o remount,size=1100m /dev/shm; fallocate -l 1095m /dev/shm/torch_11_old; head -c 80m /dev/zero > /dev/shm/torch_12_old 2>/dev/null || true",
+            "rm /dev/shm/torch_1?_old; mount -o remount,size=10% /dev/shm",
             "test $(df --output=avail /dev/shm | tail -1) = 0",
         ),
         ("STORAGE.Shm_Full", "STORAGE.Mount_Full", "disk.used_percent:/dev/shm", *base("/dev/shm", "shm")),
