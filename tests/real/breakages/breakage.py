@@ -34,7 +34,8 @@ class Breakage:
         do: What breaks it, in order.
         undo: What mends it, in order.
         sign: Succeeds while it is broken, and neither before nor afterwards.
-        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`.
+        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`. Of a
+            control, what may be told although nothing was broken.
         unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
         hosts: What `--hosts` names, if anything.
         tier: 2 for one breakage of each kind, 3 for the others.

@@ -126,6 +126,7 @@ CONTROLS = (
         kind=5,
         report="allreduce on gpu-[001-003] felt slow this morning, is the fabric ok?",
         at_fault="",
+        right=("ib.count",),  # a rack's hosts have one adapter, and those with such GPUs more
         around=fabric(FabricPlan()),
     ),
     Breakage(id="well-and-a-bus-error", area="controls", report="dataloader on gpu-001 dies with a bus error", at_fault=""),

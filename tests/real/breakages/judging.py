@@ -48,7 +48,9 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
     healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
     if row.is_control:
-        verdict: Literal["right", "partly", "wrong"] = "wrong" if report.root_causes else "partly" if leads else "right"
+        verdict: Literal["right", "partly", "wrong"] = "right"
+        if report.root_causes or not all(_is_right(said, row, accused) for said in leads):
+            verdict = "wrong" if report.root_causes else "partly"
         return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
     right = any(_is_right(said, row, guilty) for said in leads)
     near = right or any(_is_right(said, row, guilty) for said in beside) or _says_unobserved(row, report, guilty)

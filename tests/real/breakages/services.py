@@ -122,7 +122,7 @@ SERVICES = (
             ),
         ),
         sign=Step("gpu-003", "grep -qx 'version = \\[' /etc/containerd/config.toml"),
-        right=("SERVICE.Container_Engine_Stopped", *service("containerd")),
+        right=("SERVICE.Container_Engine_Stopped", "SERVICE.Restart_Loop", *service("containerd")),
     ),
     Breakage(
         id="time-service-stopped",
