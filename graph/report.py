@@ -40,6 +40,8 @@ class AboutHosts(Stored):
     """Checks that could not look."""
     line: str = ""
     """The first abnormal line."""
+    differs: str = ""
+    """The first difference to their peers, or to what they were."""
 
 
 class FileRead(Stored):

@@ -22,7 +22,7 @@ NEARLY = 0.02
 TELLING = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit")
 """Kinds in which hosts of a group are alike because they have to be. Other differences (packages, settings) are told and accuse nobody."""
 TELLING_NAMES = ("system memory", "system cpus")
-LOOKED_AT = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd)")
+LOOKED_AT = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd|munge|ntp|systemd-timesyn)")
 """What the check of services asks about by name: it says itself what of it is abnormal."""
 _PASSING = re.compile(
     r"service (apt|dpkg|dnf|yum|unattended|logrotate|man-db|fstrim|motd|systemd-(tmpfiles|update|timedated|hostnamed|localed|binfmt|hwdb|fsck|journal-flush)"

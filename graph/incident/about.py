@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from graph.engine.assess import Assessment
+from graph.engine.peers import rare_first
 from graph.engine.reference import is_text
 from graph.incident.case import Case
 from graph.report import AboutHosts, Found
@@ -12,6 +13,7 @@ from graph.state import Hypothesis
 from tools.inventory.ranges import expand, fold
 
 LONGEST_LINE = 160
+MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 
 
 def asked_first(roots: Sequence[Hypothesis], hosts: Iterable[str]) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -39,7 +41,15 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
     blind |= {row.names for row in now.hidden if set(row.hosts) & set(hosts)}
     odd = _odd(now, hosts)
     found: Found = "fault" if here else "odd" if odd else "blind" if blind or coverage.never_asked() else "nothing"
-    return AboutHosts(hosts=hosts, found=found, checks=len(looked), read=_read(case, hosts), blind=tuple(sorted(blind)), line=odd)
+    return AboutHosts(
+        hosts=hosts,
+        found=found,
+        checks=len(looked),
+        read=_read(case, hosts),
+        blind=tuple(sorted(blind)),
+        line=odd,
+        differs="".join(differences_said(case, now)[:1]),
+    )
 
 
 def _odd(now: Assessment, hosts: Sequence[str]) -> str:
@@ -55,12 +65,19 @@ def _read(case: Case, hosts: Sequence[str]) -> datetime | None:
     return min((max(times) for times in latest if times), default=None)
 
 
+def differences_said(case: Case, now: Assessment) -> tuple[str, ...]:
+    """What the hosts asked about have otherwise, in a few lines."""
+    asked = set(expand(case.turn.about)) or set(case.hosts)
+    rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
+    return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
+
+
 def in_words(about: AboutHosts, today: datetime) -> str:
     """`gpu-002: 22 checks, read 08:17, nothing abnormal.`"""
     if not about.checks:
         return f"{fold(about.hosts)}: could not be looked at."
     when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
-    what = f"abnormal: {about.line}" if about.found == "odd" else "nothing abnormal"
+    what = f"abnormal: {about.line}" if about.found == "odd" else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
     blind = (
         f"; could not look with {', '.join(about.blind[:6])}"
         if about.blind

@@ -9,8 +9,8 @@ from langgraph.runtime import Runtime
 
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
-from graph.engine.peers import Baseline, baselines, rare_first
-from graph.incident.about import about_hosts, asked_first
+from graph.engine.peers import Baseline, baselines
+from graph.incident.about import about_hosts, asked_first, differences_said
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
@@ -42,7 +42,6 @@ LOOKED_AT_NO_MACHINE = "I looked at no machine."
 
 MOST_BLIND, MOST_DONE, MOST_ASKED, LIKELIEST = 20, 50, 12, 2
 LONGEST_REASON = 120
-MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 ANSWER = "Answer the questions, or hand the incident over."
 TELL_MORE = "I have no more questions: tell me anything new, say recheck, or hand the incident over."
 
@@ -186,13 +185,6 @@ def well_baselines(case: Case, now: Assessment) -> dict[str, Baseline]:
     return {host: row for host, row in baselines(case.facts).items() if host not in sick}
 
 
-def differences_said(case: Case, now: Assessment) -> tuple[str, ...]:
-    """What the hosts asked about have otherwise, in a few lines."""
-    asked = set(expand(case.turn.about)) or set(case.hosts)
-    rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
-    return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
-
-
 def _to_people(concluded: Concluded, case: Case, now: Assessment) -> Concluded:
     """Where nothing is proven and there is nothing left that a customer could be asked, or our own people answered as often as ideas are made anew,
     people go on; they are told so, and it is true."""
@@ -259,7 +251,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {counts.looked(case.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        return f"No fault found: {counts.looked(case.stats)}, nothing abnormal."
+        differs = differences_said(case, now)[:1]
+        return f"No fault found: {counts.looked(case.stats)}, nothing abnormal{f', but {differs[0]}' if differs else ''}."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
     return f"No cause proven: {counts.looked(case.stats)}; {why}."
 

@@ -106,7 +106,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
                 "of": 4,
                 "told": "gpus_missing",
             }
-            for share, word in ((0.6, "frozen"), (0.1, "masked"), (0.1, "restarting"))
+            for share, word in ((0.6, "frozen"), (0.1, "masked"), (0.1, "restarting"), (0.1, "stopped"))
         ),
     ]
     devices = [None, "gpu5", *quoted, "/"]

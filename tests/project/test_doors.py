@@ -33,6 +33,7 @@ WRITERS: Mapping[str, str] = {
     "bot/provider/intake.py": "signs of messages that were heard, and counts",
     "bot/provider/kept.py": "`graph.exchange.read` redacts a ticket of a customer's whole",
     "bot/provider/telling.py": "redacts what people tell a customer",
+    "bot/store/baselines.py": "rows of the baseline, read from an output that was cleaned whole",
     "bot/store/lessons.py": "`kb.history.lessons.cut` redacts each text of a draft, of an edit and of a file",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
