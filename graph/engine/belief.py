@@ -165,7 +165,16 @@ class Matcher:
                 majority = self._most(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""
                 attrs = repr(fact.attrs) if fact.attrs else ""
-                name = (repr(fact.value), fact.status, fact.stale, fact.unit, device, attrs, repr(expected), repr(majority))
+                name = (
+                    _told_apart(fact.value),
+                    fact.status,
+                    fact.stale,
+                    fact.unit,
+                    device,
+                    attrs,
+                    _told_apart(expected),
+                    _told_apart(majority),
+                )
                 alike.setdefault(name, Alike(fact, expected, majority, [])).facts.append(fact)
             self._alike[key] = list(alike.values())
         return self._alike[key]
@@ -198,6 +207,12 @@ class Matcher:
             peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
             self._majority[key, device] = _common([f for f in peers if device in ("", f.device)])
         return self._majority[key, device]
+
+
+def _told_apart(value: Value) -> object:
+    """A name under which a value is not mistaken for another one: 1 is neither True nor 1.0."""
+    kind = value.__class__
+    return value if kind is str or value is None else (kind, value) if kind in (bool, int, float) else repr(value)
 
 
 def profile_doubts(facts: Sequence[Fact], lens: Lens) -> list[ProfileDoubt]:
@@ -253,7 +268,8 @@ def beliefs(facts: Sequence[Fact], matcher: Matcher, priors: Mapping[str, float]
         rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
             bare = _weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)
-            rows.append(replace(bare, shown=few_that_show(leaf, hits, seen)) if hits else bare)
+            few = few_that_show(leaf, hits, seen) if hits else frozenset()
+            rows.append(replace(bare, shown=few) if few else bare)
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 

@@ -1,7 +1,8 @@
-"""Incidents like this one, from the past. Qdrant is only the index: rebuilt at start from what the files and accepted lessons say.
+"""Incidents like this one, from the past. The index is built at start from what the files and accepted lessons say.
 
-Sparse BM25 vectors, computed here, so nothing is downloaded; where an embedder is given, its dense vectors beside them, and Qdrant fuses both ranks
-(RRF). Embedded in memory, or a Qdrant server by `url`. The client blocks, so every call runs in a thread, one at a time.
+BM25 over words, computed here, so nothing is downloaded. Qdrant is the index where a server is named by `url`, and, embedded in memory, where an
+embedder gives dense vectors, whose ranks it fuses with those of the words (RRF); its client takes 45 MiB and seconds to import, so without
+either the words are ranked here. The client blocks, so every call runs in a thread, one at a time.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kb.history.bm25 import Corpus, term_weights
@@ -87,7 +89,7 @@ class History:
 
     async def start(self) -> None:
         """Build the index now."""
-        await asyncio.to_thread(self._locked, self._open)
+        await asyncio.to_thread(self._locked, self._open if self._in_qdrant else self._counted)
 
     async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Similar]:
         """The `k` most similar incidents that serve this customer (None: our own people), best first; none when nothing is alike or the index
@@ -116,16 +118,24 @@ class History:
         if asked:
             self._locked(self._close)
 
-    def _locked(self, act: Any, *args: Any) -> Any:
-        from qdrant_client.http.exceptions import ApiException  # the client costs seconds to import
+    @property
+    def _in_qdrant(self) -> bool:
+        return bool(self._url or self._embedder)
 
+    def _locked(self, act: Any, *args: Any) -> Any:
         with self._lock:
             self.trouble = ""
             try:
                 return act(*args)
-            except (ApiException, OSError) as why:
+            except _troubles(self._in_qdrant) as why:
                 self.trouble = f"history cannot be asked: {' '.join(str(why).split())[:200]}"
                 return None
+
+    def _counted(self) -> Corpus:
+        """The words of all incidents, counted at the first question."""
+        if len(self._corpus.documents) != len(self._past):
+            self._recount()
+        return self._corpus
 
     def _open(self) -> "QdrantClient":
         if self._client is None:
@@ -185,6 +195,8 @@ class History:
         return models.PointStruct(id=_point_id(incident.id), vector=whole, payload=asdict(incident))
 
     def _similar(self, text: str, k: int, tenant: str | None) -> list[Similar]:
+        if not self._in_qdrant:
+            return self._ranked_here(text, k, tenant)
         from qdrant_client import models
 
         terms = sorted(set(tokens(text)))
@@ -199,6 +211,16 @@ class History:
             return sorted(self._served(points, text, tenant), key=lambda one: -one.score)[:k]
         best = max(found, key=lambda one: one.score, default=None)
         return found[:k] if best is None or best in found[:k] else [*found[: k - 1], best]
+
+    def _ranked_here(self, text: str, k: int, tenant: str | None) -> list[Similar]:
+        scores = self._counted().scores(text)
+        most = k + sum(bool(one.learnt) for one in self._past.values())
+        best = nlargest(most, scores, key=lambda name: (scores[name], name)) if k > 0 else []
+        return sorted(self._alike((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
+
+    def _alike(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[Similar]:
+        """Those that serve this reader, with how much alike their words are, by what they are trusted."""
+        return [Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in incidents if one.serves(tenant)]
 
     def _fused(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[Similar] | None:
         """Those that words and vectors find, by both ranks and trust; None where there are no vectors now."""
@@ -223,8 +245,7 @@ class History:
     def _served(self, points: Iterable[Any], text: str, tenant: str | None) -> list[Similar]:
         """Those that serve this reader, with how much alike their words are, by what they are trusted."""
         rows = [_incident(point.payload or {}) for point in points if point.score > 0]
-        found = [one for one in map(self._as_known, rows) if one is not None and one.serves(tenant)]
-        return [Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in found]
+        return self._alike((one for one in map(self._as_known, rows) if one is not None), text, tenant)
 
     def _reopened(self) -> "QdrantClient":
         """The index; with vectors, where there were none for want of an answer and it may be asked again."""
@@ -241,13 +262,15 @@ class History:
 
     def _add(self, incident: PastIncident) -> None:
         self._past[incident.id] = clean = _clean(incident)
-        client = self._open()
+        client = self._open() if self._in_qdrant else None
         self._recount()
-        self._upsert(client, [clean])
+        if client is not None:
+            self._upsert(client, [clean])
 
     def _remove(self, incident_id: str) -> None:
         self._past.pop(incident_id, None)
-        self._open().delete(self._collection, points_selector=[_point_id(incident_id)], wait=True)
+        if self._in_qdrant:
+            self._open().delete(self._collection, points_selector=[_point_id(incident_id)], wait=True)
         self._recount()
 
     def _learn(self, lessons: Sequence[PastIncident]) -> bool:
@@ -256,8 +279,9 @@ class History:
         gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
         self._past = {name: one for name, one in self._past.items() if name not in gone} | now
-        if self._client is not None and (gone or new):
+        if (gone or new) and (self._client is not None or not self._in_qdrant):
             self._recount()
+        if self._client is not None and (gone or new):
             if gone:
                 self._client.delete(self._collection, points_selector=[_point_id(one) for one in gone], wait=True)
             if new:
@@ -273,6 +297,15 @@ class History:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def _troubles(in_qdrant: bool) -> tuple[type[Exception], ...]:
+    """What says that the index cannot be asked."""
+    if not in_qdrant:
+        return (OSError,)
+    from qdrant_client.http.exceptions import ApiException
+
+    return (ApiException, OSError)
 
 
 def _connect(url: str, api_key: str) -> "QdrantClient":
