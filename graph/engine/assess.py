@@ -153,6 +153,14 @@ class Assessment:
         unseen = set(self.coverage.unseen(self.lens.taxonomy.leaves[label]))
         return bool(unseen & hosts) if hosts else bool(unseen)
 
+    @cached_property
+    def shown(self) -> Mapping[str, frozenset[str]]:
+        """Confirmed label → every host that shows it, cited or not."""
+        found: dict[str, frozenset[str]] = defaultdict(frozenset)
+        for row in self.roots:
+            found[row.label] |= row.shown
+        return found
+
     def root_causes(self) -> tuple[Hypothesis, ...]:
         """Confirmed labels, each once, most certain first."""
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
