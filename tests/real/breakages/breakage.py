@@ -34,6 +34,7 @@ class Breakage:
         do: What breaks it, in order.
         undo: What mends it, in order.
         sign: Succeeds while it is broken, and neither before nor afterwards.
+        sign_seconds: How long it may take to show, and to go.
         right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`. Of a
             control, what may be told although nothing was broken.
         unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
@@ -52,6 +53,7 @@ class Breakage:
     do: tuple[Step, ...] = ()
     undo: tuple[Step, ...] = ()
     sign: Step | None = None
+    sign_seconds: float = 20.0
     right: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     hosts: str = ""

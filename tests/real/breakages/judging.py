@@ -43,7 +43,7 @@ class Judgement:
 def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
     """Judge one answer. `now` is how the engine sees the incident, `facts` all that was read."""
     guilty = set(expand(row.at_fault)) if row.at_fault else set()
-    leads, beside = _led(report, now, facts), _beside(report, now)
+    leads, beside = _led(report, now, [*facts, *now.odd, *now.differing]), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
     healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
@@ -93,7 +93,7 @@ def _tells(line: str, fact: Fact) -> bool:
 def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
     """What the answer says further down: other causes, what is likely, and what is abnormal."""
     labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
-    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd]
+    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd, *now.differing]
 
 
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:

@@ -14,8 +14,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"{source}", b"{mount}", b"{kind}", 0
     raise OSError(ctypes.get_errno(), "mount")
 time.sleep(1800)
 END
-systemd-run --quiet --unit=files python3 /root/fs.py"""
-MENDED = "systemctl stop files; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
+setsid -f python3 /root/fs.py > /dev/null 2>&1 < /dev/null"""
+MENDED = "pkill -KILL -f /root/fs.py; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
 MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
 SCRATCH = """test -e /dev/loop-control || mknod /dev/loop-control c 10 237
 for n in $(seq 0 31); do test -e /dev/loop$n || mknod -m 600 /dev/loop$n b 7 $n; done
@@ -95,16 +95,28 @@ STORAGE = (
         ),
         ("STORAGE.Mount_Missing", "STORAGE.Mount_Options_Differ", *base("/shared")),
     ),
-    _of(
-        "no-inodes-left",
-        "gpu-002",
-        "gpu-002: no space left on device, but df shows plenty",
-        (
-            f"{SCRATCH}; for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done",
-            NO_SCRATCH,
-            "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null",
+    Breakage(
+        id="no-inodes-left",
+        area="storage",
+        report="gpu-002: no space left on device, but df shows plenty",
+        at_fault="gpu-002",
+        do=(Step(GPU_HOSTS, SCRATCH), Step("gpu-002", "for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done")),
+        undo=(Step(GPU_HOSTS, NO_SCRATCH),),
+        sign=Step("gpu-002", "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null"),
+        right=(*FULL, "disk.inodes_percent:/scratch", *base("inodes")),
+    ),
+    Breakage(
+        id="disk-not-mounted",
+        area="storage",
+        report="/scratch is empty on gpu-001",
+        at_fault="gpu-001",
+        do=(
+            Step(GPU_HOSTS, f"{SCRATCH}; cp -p /etc/fstab /root/; echo '/run/disk /scratch ext4 loop 0 2' >> /etc/fstab"),
+            Step("gpu-001", "umount /scratch"),
         ),
-        (*FULL, "disk.inodes_percent:/scratch", *base("/scratch", "inodes")),
+        undo=(Step("gpu-001", "mount /scratch"), Step(GPU_HOSTS, f"mv /root/fstab /etc/fstab; {NO_SCRATCH}")),
+        sign=Step("gpu-001", "grep -q scratch /etc/fstab && ! mountpoint -q /scratch"),
+        right=("STORAGE.Mount_Missing", *base("/scratch")),
     ),
     _of(
         "root-full",
@@ -124,9 +136,9 @@ STORAGE = (
         (
             (
                 "printf 'exec 3> /var/tmp/old.log\\nrm /var/tmp/old.log\\nhead -c 2G /dev/zero >&3\\nsleep 1800\\n' > /root/w.sh; "
-                "systemd-run --quiet --unit=writer sh /root/w.sh; sleep 1"
+                "setsid -f sh /root/w.sh > /dev/null 2>&1 < /dev/null; sleep 1"
             ),
-            "systemctl stop writer; rm /root/w.sh",
+            "pkill -KILL -f /root/w.sh; rm /root/w.sh",
             "test $(df --output=avail / | tail -1) = 0",
         ),
         (*FULL, "disk.used_percent:/", *base("space")),

@@ -278,8 +278,10 @@ def network(questions: Questions) -> None:
             say("route", "neighbour " + row[0], "permanent " + row[3])
     for name in inside("/sys/class/net"):
         if os.path.exists(f"/sys/class/net/{name}/device"):
-            cells = [read(f"/sys/class/net/{name}/{cell}").strip() for cell in ("operstate", "speed", "duplex")]
-            say("link", name, "{} {} Mb/s {}".format(*cells))
+            cells = [read(f"/sys/class/net/{name}/{cell}").strip() for cell in ("operstate", "speed", "duplex", "mtu")]
+            say("link", name, "{} {} Mb/s {} mtu {}".format(*cells))
+    if read("/sys/class/net/lo/operstate").strip() == "down":
+        say("broken", "interface lo", "down")
     names(questions, own)
 
 
