@@ -278,10 +278,14 @@ def network(questions: Questions) -> None:
             say("route", "neighbour " + row[0], "permanent " + row[3])
     for name in inside("/sys/class/net"):
         if os.path.exists(f"/sys/class/net/{name}/device"):
-            cells = [read(f"/sys/class/net/{name}/{cell}").strip() for cell in ("operstate", "speed", "duplex", "mtu")]
-            say("link", name, "{} {} Mb/s {} mtu {}".format(*cells))
-    if read("/sys/class/net/lo/operstate").strip() == "down":
-        say("broken", "interface lo", "down")
+            cells = [read(f"/sys/class/net/{name}/{cell}").strip() for cell in ("operstate", "speed", "duplex")]
+            say("link", name, "{} {} Mb/s {}".format(*cells))
+    for line in (said("ip", "-o", "link", "show") or "").split("\n"):
+        interface = re.match(r"\d+: ([^:@\s]{1,30})[^<]{0,60}<([^>]{0,200})> mtu (\d{1,6})", line)
+        if interface and interface.group(1) == "lo" and "UP" not in interface.group(2).split(","):
+            say("broken", "interface lo", "down")
+        elif interface and interface.group(1) != "lo" and not VIRTUAL.match(interface.group(1)):
+            say("link", interface.group(1) + " mtu", interface.group(3))
     names(questions, own)
 
 
