@@ -73,8 +73,10 @@ class Lens:
         return [self.checks[name] for name in self._setters(key)]
 
     def decisive_keys(self, leaf: Leaf) -> list[str]:
-        """Keys that can decide for a leaf. What a tenant can write decides nothing about a machine, so it is left out there."""
+        """Keys that can decide for a leaf, or where none proves it those that show it. What a tenant can write decides nothing about a machine, so
+        it is left out there."""
         keys = dict.fromkeys(clue.key for clue in leaf.evidence if clue.decisive and clue.weight > 0)
+        keys = keys or dict.fromkeys(clue.key for clue in leaf.evidence if clue.weight > 0)
         return [key for key in keys if may_be_text(leaf) or not is_text(key)]
 
     def deciding(self, leaf: Leaf) -> list[Check]:

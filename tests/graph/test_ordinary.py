@@ -176,6 +176,9 @@ def test_a_well_group_is_well() -> None:
     assert now.roots == ()
     assert now.odd == ()
     assert now.suspects == ()
+    for label, leaf in TAXONOMY.leaves.items():
+        if all(clue.key == "peer.differs" for clue in leaf.evidence if clue.weight > 0):
+            assert now.standings[label].verdict == "rejected"
 
 
 def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> None:

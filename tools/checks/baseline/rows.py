@@ -93,7 +93,7 @@ CHECKS = (
         asks="What does the host look like beside its peers, and what of it does not work at all?",
         commands=(Command("host", ("python3", "-c", PROBE), optional=True),),
         formats=(Format("baseline", is_baseline, parse_baseline),),
-        establishes=("base.rows", "base.count", "base.answer", "base.broken", "proc.hog"),
+        establishes=("base.rows", "base.count", "base.answer", "base.broken", "proc.hog", "peer.differs", "past.differs"),
         seconds=1.0,
         timeout=25.0,
         partial=True,
