@@ -15,6 +15,8 @@ from tools.inventory.ranges import expand, fold
 
 LONGEST_LINE = 160
 MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
+HELD = ("proc.stopped", "proc.blocked")
+"""Keys of processes that do not run, whatever they call themselves."""
 
 
 def asked_first(
@@ -57,8 +59,9 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
 
 
 def _odd(now: Assessment, hosts: Sequence[str]) -> str:
-    """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host."""
-    lines = [fact.in_words() for fact in now.odd if fact.host in hosts and not is_text(fact.key)]
+    """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
+    that the kernel or a signal holds a process does."""
+    lines = [fact.in_words() for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
     lines += [f"{row.leaf.title} is likely and unproven" for row in now.suspects if set(row.subject.hosts) & set(hosts)]
     return lines[0][:LONGEST_LINE] if lines else ""
 

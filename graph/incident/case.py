@@ -283,8 +283,8 @@ def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """A newer answer of a check on a host replaces the older one whole; what people handed in adds up."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
     known = {(f.line, f.key, f.device, repr(f.value)) for f in old if not f.host}
-    added = [f for f in new if f.host or (f.line, f.key, f.device, repr(f.value)) not in known]
-    return [fact for fact in old if (fact.host, fact.check) not in fresh] + _still_blocked(old, added)
+    added = _still_blocked(old, [f for f in new if f.host or (f.line, f.key, f.device, repr(f.value)) not in known])
+    return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
 
 
 def _still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:

@@ -163,3 +163,29 @@ async def test_in_trouble_the_fixes_of_what_was_asked_about_come_first_and_the_o
 def test_the_time_of_another_day_has_its_date() -> None:
     about = AboutHosts(hosts=("n2",), found="nothing", checks=1, read=datetime(2026, 5, 19, 8, 17, tzinfo=UTC))
     assert in_words(about, T0) == "n2: 1 check, read 05-19 08:17, nothing abnormal."
+
+
+def state(host: str, key: str, value: str, device: str = "", **attrs: str) -> Fact:
+    return replace(fact(host, "dmesg", key, value, device or None), attrs=attrs)
+
+
+@pytest.mark.parametrize("text", ["is n[1-3] healthy? just checking before I start a job", "are n1, n2 and n3 ok?", "is n2 healthy?"])
+@pytest.mark.parametrize(
+    ("key", "value", "attrs", "word"),
+    [
+        ("service.state", "inactive", {"trouble": "stopped"}, "slurmd"),
+        ("service.state", "active", {"trouble": "frozen"}, "slurmd"),
+        ("service.state", "failed", {"trouble": "failed"}, "slurmd"),
+        ("sched.state", "IDLE+DRAIN", {"reason": "swap PSU", "why": "by priya since yesterday: swap PSU"}, "priya"),
+        ("sched.state", "DOWN", {}, "DOWN"),
+        ("sched.state", "IDLE+MAINT", {"reason": "window", "why": "by root: window"}, "window"),
+        ("proc.stopped", "slurmd", {"pid": "812", "unit": "slurmd"}, "slurmd"),
+    ],
+)
+async def test_what_stops_jobs_everywhere_is_never_nothing_abnormal(
+    text: str, key: str, value: str, attrs: dict[str, str], word: str
+) -> None:
+    report = await run(text, *(state(host, key, value, "slurmd" if key == "service.state" else "", **attrs) for host in HOSTS))
+    assert report.outcome == "abstained"
+    assert report.about is not None
+    assert (report.about.found, word in report.headline) == ("odd", True)

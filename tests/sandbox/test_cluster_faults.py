@@ -17,7 +17,7 @@ SHOWS = {
     "G15": "dmesg smi", "G16": "ipmi smi", "G17": "smi", "G18": "smi", "G19": "nccl1 smi topo", "G20": "smi",
     "S01": "base dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg docker vers", "S03": "base lspci mods nccl1 nvlink procs smi sysd topo",
     "S04": "base nccl1 smi sysd", "S05": "base mods nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "base mods", "S09": "base mem", "S10": "disk", "S11": "disk docker",
-    "S12": "base dmesg procs store", "S13": "base disk dmesg", "S14": "dmesg mem", "S15": "base dmesg procs sched", "S16": "lspci", "S17": "base sysd time", "S18": "base procs smi",
+    "S12": "base disk dmesg procs store", "S13": "base disk dmesg", "S14": "dmesg mem", "S15": "base dmesg procs sched", "S16": "lspci", "S17": "base sysd time", "S18": "base procs smi",
     "S19": "cpu smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
     "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "base dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
     "N14": "base env net store", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg vers", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
