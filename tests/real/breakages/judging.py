@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from deploy.lab.layout import CONTROLLER
 from graph.engine.assess import Assessment
 from graph.report import Report
 from graph.state import Hypothesis
@@ -47,11 +48,11 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
     healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
+    verdict: Literal["right", "partly", "wrong"]
     if row.is_control:
-        verdict: Literal["right", "partly", "wrong"] = "right"
-        if report.root_causes or not all(_is_right(said, row, accused) for said in leads):
-            verdict = "wrong" if report.root_causes else "partly"
-        return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
+        may = all(isinstance(said, Fact) and _is_right(said, row, accused) for said in leads)
+        verdict = "wrong" if report.root_causes else "right" if may else "partly"
+        return Judgement(row.id, verdict, False, () if may else tuple(sorted(accused)), seconds, _headline(report), _names(leads))
     right = any(_is_right(said, row, guilty) for said in leads)
     near = right or any(_is_right(said, row, guilty) for said in beside) or _says_unobserved(row, report, guilty)
     if not right and not leads and not healthy:
@@ -101,6 +102,8 @@ def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
         name = f"{said.key}:{said.device or ''}"
         return said.host in guilty and any(fnmatchcase(name, right if ":" in right else f"{right}:*") for right in row.right)
     where = set(said.hosts) or {cited.host for cited in said.evidence}
+    if not said.hosts and CONTROLLER.name in guilty:  # a cause of the whole cluster, which its hosts show
+        where |= guilty
     return bool(where & guilty) and said.label.partition(".")[2] in row.right
 
 
