@@ -69,6 +69,14 @@ class Breakage:
         return self.area == "controls"
 
 
+def background(command: str) -> str:
+    """Return what starts a command that goes on, in a process group of its own and in no unit of systemd."""
+    return f"setsid -f sh -c 'echo $$ > /run/background; {command}' > /dev/null 2>&1 < /dev/null"
+
+
+END_BACKGROUND = "pkill -KILL -g $(cat /run/background); rm /run/background"
+
+
 def base(*parts: str) -> tuple[str, ...]:
     """Return the facts of the check of what a host normally looks like that name one of these parts."""
     return tuple(f"{key}:*{part}*" for key in ("base.broken", "base.answer", "base.count", "peer.differs") for part in parts)

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
+from tests.real.breakages.breakage import END_BACKGROUND, GPU_HOSTS, Breakage, Step, background, base, on_one_host
 
 SILENT = """mkdir -p {mount}; test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/fs.py <<'END'
@@ -14,8 +14,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"{source}", b"{mount}", b"{kind}", 0
     raise OSError(ctypes.get_errno(), "mount")
 time.sleep(1800)
 END
-setsid -f python3 /root/fs.py > /dev/null 2>&1 < /dev/null"""
-MENDED = "pkill -KILL -f /root/fs.py; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
+""" + background("exec python3 /root/fs.py")
+MENDED = END_BACKGROUND + "; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
 MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
 SCRATCH = """test -e /dev/loop-control || mknod /dev/loop-control c 10 237
 for n in $(seq 0 31); do test -e /dev/loop$n || mknod -m 600 /dev/loop$n b 7 $n; done
@@ -136,9 +136,9 @@ STORAGE = (
         (
             (
                 "printf 'exec 3> /var/tmp/old.log\\nrm /var/tmp/old.log\\nhead -c 2G /dev/zero >&3\\nsleep 1800\\n' > /root/w.sh; "
-                "setsid -f sh /root/w.sh > /dev/null 2>&1 < /dev/null; sleep 1"
+                f"{background('exec sh /root/w.sh')}; sleep 1"
             ),
-            "pkill -KILL -f /root/w.sh; rm /root/w.sh",
+            f"{END_BACKGROUND}; rm /root/w.sh",
             "test $(df --output=avail / | tail -1) = 0",
         ),
         (*FULL, "disk.used_percent:/", *base("space")),

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
+from tests.real.breakages.breakage import END_BACKGROUND, GPU_HOSTS, Breakage, Step, background, base, on_one_host
 from tests.real.breakages.network import KEEP, RESTORE
 
 SLURMD_SETTING = (
@@ -19,8 +19,8 @@ for _ in range(400):
         os._exit(0)
 time.sleep(1800)
 END
-setsid -f python3 /root/p.py > /dev/null 2>&1 < /dev/null"""
-BLOCKED = """for n in 1 2 3 4 5 6; do setsid -f perl -e 'syscall(58); sleep 1800' > /dev/null 2>&1 < /dev/null; done"""
+""" + background("exec python3 /root/p.py")
+BLOCKED = background('for n in 1 2 3 4 5 6; do perl -e "syscall(58); sleep 1800" & done; wait')
 LEFTOVERS = """cat > /var/tmp/p.py <<'END'
 import os, time
 for _ in range(300):
@@ -28,7 +28,7 @@ for _ in range(300):
         break
 time.sleep(1800)
 END
-setsid -f runuser -u trainer -- python3 /var/tmp/p.py > /dev/null 2>&1 < /dev/null"""
+""" + background("exec runuser -u trainer -- python3 /var/tmp/p.py")
 LIBRARIES = """for n in cuda nvidia-ml nvidia-ptxjitcompiler; do
 cp -L /usr/lib/x86_64-linux-gnu/libm.so.6 /usr/lib/x86_64-linux-gnu/lib$n.so.535.161.08
 ln -sf lib$n.so.535.161.08 /usr/lib/x86_64-linux-gnu/lib$n.so.1; done"""
@@ -42,7 +42,7 @@ import socket, time
 s = socket.create_server(("", 29500))
 time.sleep(1800)
 END
-setsid -f runuser -u trainer -- python3 /var/tmp/l.py > /dev/null 2>&1 < /dev/null"""
+""" + background("exec runuser -u trainer -- python3 /var/tmp/l.py")
 
 
 def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 3] = 3) -> Breakage:
@@ -68,7 +68,7 @@ SYSTEM = (
         "zombies",
         "gpu-001",
         "ps on gpu-001 is full of defunct, sometimes fork fails",
-        (ZOMBIES, "pkill -KILL -f /root/p.py; rm /root/p.py", "test $(ps -eo stat= | grep -c Z) -ge 300"),
+        (ZOMBIES, f"{END_BACKGROUND}; rm /root/p.py", "test $(ps -eo stat= | grep -c Z) -ge 300"),
         ("PROCESS.Zombies", *base("zombie")),
         tier=2,
         kind=9,
@@ -80,7 +80,7 @@ SYSTEM = (
         "gpu-002 has a high load and nothing runs, kill -9 does nothing",
         (
             BLOCKED,
-            "pkill -KILL -f 'sleep 1800'",
+            END_BACKGROUND,
             "test $(ps -eo stat= | grep -c '^D') -ge 3",
         ),
         ("PROCESS.Blocked_In_Kernel", "proc.blocked", *base("blocked")),
@@ -91,7 +91,7 @@ SYSTEM = (
         "processes-left-over",
         "gpu-002",
         "gpu-002 feels cluttered, yesterday's job is still around?",
-        (LEFTOVERS, "pkill -KILL -f /var/tmp/p.py; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
+        (LEFTOVERS, f"{END_BACKGROUND}; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
         ("PROCESS.CPU_Hog_Beside_Job", "PROCESS.Left_Over", *base("process")),
     ),
     on_one_host(
@@ -100,8 +100,8 @@ SYSTEM = (
         "gpu-001",
         "gpu-001 is half as fast as the others since noon",
         (
-            "setsid -f sh -c 'while :; do :; done' > /dev/null 2>&1 < /dev/null",
-            "pkill -KILL -f 'while :'",
+            background("while :; do :; done"),
+            END_BACKGROUND,
             "pgrep -f '[w]hile :' > /dev/null && sleep 2",
         ),
         ("PROCESS.CPU_Hog_Beside_Job", "proc.hog", *base("hog")),
@@ -112,7 +112,7 @@ SYSTEM = (
         "port-taken",
         "gpu-001",
         "address already in use when I start on gpu-001",
-        (LISTENER, "pkill -KILL -f /var/tmp/l.py; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
+        (LISTENER, f"{END_BACKGROUND}; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
         ("PROCESS.Port_Taken", *base("port", "29500")),
     ),
     on_one_host(
