@@ -100,8 +100,11 @@ STORAGE = (
         area="storage",
         report="gpu-002: no space left on device, but df shows plenty",
         at_fault="gpu-002",
-        do=(Step(GPU_HOSTS, SCRATCH), Step("gpu-002", "for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done")),
-        undo=(Step(GPU_HOSTS, NO_SCRATCH),),
+        do=(
+            Step(GPU_HOSTS, "mkdir -p /scratch; mount -t tmpfs -o nr_inodes=64,size=64m scratch /scratch"),
+            Step("gpu-002", "for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done"),
+        ),
+        undo=(Step(GPU_HOSTS, "umount /scratch; rmdir /scratch"),),
         sign=Step("gpu-002", "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null"),
         right=(*FULL, "disk.inodes_percent:/scratch", *base("inodes")),
     ),
