@@ -97,6 +97,7 @@ def on_one_host(
     *,
     tier: Literal[2, 3] = 3,
     kind: int = 0,
+    known_wrong: str = "",
 ) -> Breakage:
     """Return a breakage that is one command on one host; `commands` are what breaks it, what mends it, and its sign."""
     do, undo, sign = (Step(host, command) for command in commands)
@@ -111,4 +112,5 @@ def on_one_host(
         right=right,
         tier=tier,
         kind=kind,
+        known_wrong=known_wrong,
     )

@@ -51,6 +51,7 @@ SCHEDULER = (
         undo=(Step("ctl", "scontrol update PartitionName=train State=UP"),),
         sign=Step("ctl", "sinfo -h -o %a | grep -q down"),
         right=OUT_OF_SERVICE,
+        known_wrong="the scheduler is asked for nodes and jobs, never for partitions (tools/checks/scheduler.py)",
     ),
     Breakage(
         id="maintenance-reservation",
@@ -108,6 +109,7 @@ SCHEDULER = (
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -qiE '[*]|down'"),
         sign_seconds=90,
         right=(*MUNGE, *OUT_OF_SERVICE, "CONFIG.File_Differs", "service.event:slurmd"),
+        known_wrong="no look may read the key, and Slurm says nothing of it before SlurmdTimeout",
     ),
     Breakage(
         id="epilog-hangs",
@@ -125,6 +127,7 @@ SCHEDULER = (
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -q compl"),
         right=(*OUT_OF_SERVICE, *SLURM_CONF, *base("port of controller")),
+        known_wrong="COMPLETING is what any node is for seconds, and sched.state has no time (graph/engine/abnormal.py)",
     ),
     Breakage(
         id="prolog-fails",
