@@ -40,6 +40,17 @@ ExecStartPre={TOLD} restart docker.service
 ExecStart=/bin/sleep infinity
 """
 """Real in all that systemd does with it. The simulated engine behind it hears of each start."""
+SERVICES = ("nvidia-fabricmanager", "nvidia-persistenced")
+"""What a machine with these GPUs runs; without them it would be ill. They come again after a reboot."""
+SERVICE_TEXT = """[Unit]
+Description=Simulated service of the GPUs
+
+[Service]
+ExecStart=/bin/sleep infinity
+
+[Install]
+WantedBy=multi-user.target
+"""
 HOST = "host"
 
 
@@ -96,6 +107,9 @@ class RackGpus:
                 for path in self._paths:
                     put = f"mkdir -p {shlex.quote(path.rpartition('/')[0])} && cat > {path} && chmod 755 {path}"
                     done(self.rack, node, "sh", "-c", put, stdin=stub)
+                files = " ".join(f"/etc/systemd/system/{name}.service" for name in SERVICES)
+                start = f"tee {files} > /dev/null && systemctl enable --quiet --now {' '.join(SERVICES)}"
+                done(self.rack, node, "sh", "-c", start, stdin=SERVICE_TEXT)
                 if self._has_engine:
                     done(self.rack, node, "sh", "-c", f"cat > {UNIT} && systemctl daemon-reload && systemctl start docker", stdin=UNIT_TEXT)
 
@@ -104,7 +118,8 @@ class RackGpus:
             if node.role is Role.GPU:
                 if self._has_engine:
                     done(self.rack, node, "sh", "-c", f"systemctl stop docker; rm -f {UNIT}; systemctl daemon-reload")
-                done(self.rack, node, "rm", "-f", *self._paths)
+                done(self.rack, node, "systemctl", "disable", "--quiet", "--now", *SERVICES)
+                done(self.rack, node, "rm", "-f", *(f"/etc/systemd/system/{name}.service" for name in SERVICES), *self._paths)
 
     @property
     def _has_engine(self) -> bool:

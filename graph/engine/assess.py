@@ -14,6 +14,7 @@ from typing import Literal
 from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
 from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
+from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
 from graph.engine.prepare import gather
@@ -153,6 +154,14 @@ class Assessment:
         unseen = set(self.coverage.unseen(self.lens.taxonomy.leaves[label]))
         return bool(unseen & hosts) if hosts else bool(unseen)
 
+    @cached_property
+    def shown(self) -> Mapping[str, frozenset[str]]:
+        """Confirmed label → every host that shows it, cited or not."""
+        found: dict[str, frozenset[str]] = defaultdict(frozenset)
+        for row in self.roots:
+            found[row.label] |= row.shown
+        return found
+
     def root_causes(self) -> tuple[Hypothesis, ...]:
         """Confirmed labels, each once, most certain first."""
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
@@ -208,7 +217,8 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of; `asked` the hosts that they named.
     """
-    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
+    known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
+    ready = gather(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
     matcher = Matcher.of(ready, lens)
     rows = tuple(beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if may_be_odd(fact.key) and is_odd(fact, matcher.expected(fact))]

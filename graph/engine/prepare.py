@@ -41,24 +41,24 @@ def gather(
 ) -> list[Fact]:
     """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
     hosts of one `kind` should be alike."""
-    listed = _mark_stopped(list(facts))
+    listed = _mark_stopped(list(facts), kind)
     named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
     named = mark_nowhere(named, Devices.of(listed, bus, adapters))
     return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus, kind)])]
 
 
-def _mark_stopped(facts: list[Fact]) -> list[Fact]:
-    """A service that stands still on few hosts and runs on most of them is stopped, whether or not it would start at boot; so is the daemon of
+def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
+    """A service that stands still on few hosts and runs on most of their kind is stopped, whether or not it would start at boot; so is the daemon of
     a scheduler that counts on the host. A host that the scheduler does not know needs none of its services."""
     states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED and fact.status is Status.OK]
     idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble")]
     if not idle:
         return facts
     known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
-    counts = Counter((fact.device, fact.value == "active") for fact in states)
+    counts = Counter((kind(fact.host), fact.device, fact.value == "active") for fact in states)
 
     def is_missed(fact: Fact) -> bool:
-        runs, stands = counts[fact.device, True], counts[fact.device, False]
+        runs, stands = (counts[kind(fact.host), fact.device, active] for active in (True, False))
         return known.get(fact.host, True) and ((fact.device == "slurmd" and fact.host in known) or runs > max(1, stands))
 
     stopped = {id(fact) for fact in idle if is_missed(fact)}

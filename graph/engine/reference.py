@@ -37,6 +37,11 @@ def one_kind(host: str) -> str:
     return ""
 
 
+def every_host(host: str) -> bool:
+    """Jobs run on every host."""
+    return True
+
+
 def no_stranger(host: str) -> str:
     """Every host has a profile."""
     return ""
@@ -56,6 +61,8 @@ class Lens:
     stranger: Callable[[str], str] = no_stranger
     kind: Callable[[str], str] = one_kind
     """Hosts of which it says the same should be alike in all that is compared."""
+    runs_jobs: Callable[[str], bool] = every_host
+    """Whether jobs run on a host: a scheduler's controller needs no GPU."""
 
     def passive(self) -> list[Check]:
         """Checks that disturb nobody, cheapest first."""

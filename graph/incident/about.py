@@ -1,8 +1,9 @@
 """The question asked comes first: what is said of the hosts that somebody asked about, before what was seen elsewhere. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from graph.engine.assess import Assessment
 from graph.engine.peers import rare_first
@@ -18,23 +19,26 @@ HELD = ("proc.stopped", "proc.blocked")
 MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 
 
-def asked_first(roots: Sequence[Hypothesis], hosts: Iterable[str]) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any."""
+def asked_first(
+    roots: Sequence[Hypothesis], hosts: Iterable[str], shown: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any. `shown`: label → hosts
+    that show it, of which the evidence cites some."""
     asked = set(hosts)
-    here = [row for row in roots if not asked or _concerns(row, asked)]
+    here = [row for row in roots if not asked or _concerns(row, asked, shown.get(row.label, ()))]
     return here, [row for row in roots if row not in here]
 
 
-def _concerns(row: Hypothesis, asked: set[str]) -> bool:
+def _concerns(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
     """A cause without a guilty machine concerns those that show it; what people handed in is about what they ask."""
-    where = set(row.hosts) or {cited.host for cited in row.evidence}
+    where = set(row.hosts) or {cited.host for cited in row.evidence} | set(shown)
     return not where or bool(where & (asked if row.hosts else asked | {""}))
 
 
 def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
     """What is known of the hosts asked about. None where nobody asked about any, or where their trouble is told as a diagnosis anyhow."""
     hosts = tuple(expand(case.turn.about))
-    here, elsewhere = asked_first(now.root_causes(), hosts)
+    here, elsewhere = asked_first(now.root_causes(), hosts, now.shown)
     if not hosts or not (elsewhere or case.turn.question):
         return None
     coverage = replace(now.coverage, hosts=hosts)

@@ -248,7 +248,8 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
         return leaves.get(host, "") if kind == "leaf" else ""
 
     stranger, kind = strangers(profile, facts), kind_of(ports.inventory)
-    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, stranger, kind)
+    workers = frozenset(ports.inventory.workers)
+    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, stranger, kind, workers.__contains__)
 
 
 def kind_of(inventory: Inventory) -> Callable[[str], str]:

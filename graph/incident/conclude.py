@@ -141,8 +141,8 @@ def _cost(case: Case, ports: Ports) -> Stats:
 
 def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
-    here, elsewhere = asked_first(now.root_causes(), expand(turn.about))
-    here = here if turn.about else [row for rows in asked_first(here, case.asked) for row in rows]
+    here, elsewhere = asked_first(now.root_causes(), expand(turn.about), now.shown)
+    here = here if turn.about else [row for rows in asked_first(here, case.asked, now.shown) for row in rows]
     about, roots = about_hosts(case, now), (*here, *elsewhere)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     likely = likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None

@@ -79,6 +79,7 @@ def test_causes_on_the_hosts_asked_about_come_first() -> None:
     there, foreign = Hypothesis(label="D", hosts=("n3",)), Hypothesis(label="E", evidence=(Evidence(host="n3", check="joblog", line="x"),))
     assert asked_first((there, here, foreign, shown, told), ("n2",)) == ([here, shown, told], [there, foreign])
     assert asked_first((there, here), ()) == ([there, here], [])
+    assert asked_first((foreign,), ("n2",), {"E": ("n2", "n3")}) == ([foreign], []), "n2 shows it too, though it is not cited"
 
 
 async def test_a_healthy_host_is_answered_first_and_the_sick_one_is_also_seen() -> None:

@@ -241,7 +241,7 @@ def looked_with(asked: Asked, known: HostKnown) -> str:
 def of_host(asked: Asked, host: str) -> HostKnown:
     """What the stored facts say."""
     now = asked.now
-    here, _ = asked_first(now.root_causes(), (host,))
+    here, _ = asked_first(now.root_causes(), (host,), now.shown)
     coverage, checks = now.coverage, now.lens.checks
     own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
     looked = tuple(check.id for check in checks.values() if check.id in own and coverage.looked(host, check.id))

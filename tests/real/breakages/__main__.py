@@ -48,9 +48,10 @@ def sums(name: str, judged: list[Judgement]) -> str:
 def main() -> int:
     """Return 1 where a breakage could not be played."""
     asks = argparse.ArgumentParser(prog="python -m tests.real.breakages", description=__doc__)
-    asks.add_argument("ids", nargs="*", help="breakages or areas; all if omitted")
+    asks.add_argument("ids", nargs="*", help="breakages, areas or tiers (tier2); all if omitted")
     wanted = asks.parse_args().ids
-    return min(1, measure([row for row in BREAKAGES if not wanted or row.id in wanted or row.area in wanted]))
+    rows = [row for row in BREAKAGES if not wanted or {row.id, row.area, f"tier{row.tier}"} & set(wanted)]
+    return min(1, measure(sorted(rows, key=lambda row: (row.tier, not row.is_control))))
 
 
 if __name__ == "__main__":

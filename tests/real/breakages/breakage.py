@@ -34,11 +34,14 @@ class Breakage:
         do: What breaks it, in order.
         undo: What mends it, in order.
         sign: Succeeds while it is broken, and neither before nor afterwards.
-        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`.
+        sign_seconds: How long it may take to show, and to go.
+        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`. Of a
+            control, what may be told although nothing was broken.
         unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
         hosts: What `--hosts` names, if anything.
         tier: 2 for one breakage of each kind, 3 for the others.
         kind: Number of the paragraph of the first report that told of it; 0 for later ones.
+        settings: Settings beside those that every answer has, as NAME=VALUE.
         around: What must be there besides, for as long as it is played.
         known_wrong: Why the answer is still wrong; the test expects it to fail.
     """
@@ -50,11 +53,13 @@ class Breakage:
     do: tuple[Step, ...] = ()
     undo: tuple[Step, ...] = ()
     sign: Step | None = None
+    sign_seconds: float = 20.0
     right: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     hosts: str = ""
     tier: Literal[2, 3] = 3
     kind: int = 0
+    settings: tuple[str, ...] = ()
     around: Callable[[Rack], AbstractContextManager[None]] | None = None
     known_wrong: str = ""
 
@@ -62,6 +67,14 @@ class Breakage:
     def is_control(self) -> bool:
         """Whether nothing is broken."""
         return self.area == "controls"
+
+
+def background(command: str) -> str:
+    """Return what starts a command that goes on, in a process group of its own and in no unit of systemd."""
+    return f"setsid -f sh -c 'echo $$ > /run/background; {command}' > /dev/null 2>&1 < /dev/null"
+
+
+END_BACKGROUND = "pkill -KILL -g $(cat /run/background); rm /run/background"
 
 
 def base(*parts: str) -> tuple[str, ...]:
@@ -84,6 +97,7 @@ def on_one_host(
     *,
     tier: Literal[2, 3] = 3,
     kind: int = 0,
+    known_wrong: str = "",
 ) -> Breakage:
     """Return a breakage that is one command on one host; `commands` are what breaks it, what mends it, and its sign."""
     do, undo, sign = (Step(host, command) for command in commands)
@@ -98,4 +112,5 @@ def on_one_host(
         right=right,
         tier=tier,
         kind=kind,
+        known_wrong=known_wrong,
     )

@@ -7,6 +7,7 @@ from deploy.lab.fabric import FabricPlan, start_fabric, stop_fabric
 from deploy.lab.layout import Rack, node_of
 from deploy.lab.parts.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, start_bmc, stop_bmc
 from tests.real.breakages.breakage import GPU_HOSTS, Breakage
+from tools.inventory.ranges import expand
 
 UNCORRECTABLE_ECC = (0x0C, 0x20, 0x6F, 0x01)
 """A memory sensor's event: `Uncorrectable ECC` (IPMI 2.0, table 42-3)."""
@@ -19,11 +20,11 @@ def _bmc(
 ) -> Callable[[Rack], contextlib.AbstractContextManager[None]]:
     @contextlib.contextmanager
     def around(rack: Rack) -> Iterator[None]:
-        start_bmc(rack, node_of(host), sensors, events)
-        try:
+        with contextlib.ExitStack() as stack:
+            for name in expand(GPU_HOSTS):  # one host alone with a BMC would be otherwise than its peers
+                stack.callback(stop_bmc, rack, node_of(name))
+                start_bmc(rack, node_of(name), *((sensors, events) if name == host else ()))
             yield
-        finally:
-            stop_bmc(rack, node_of(host))
 
     return around
 
@@ -67,6 +68,7 @@ HARDWARE = (
         at_fault="gpu-003",
         around=_bmc("gpu-003", STOPPED_FAN),
         right=("HARDWARE.Fan_Failure", "ipmi.sensor"),
+        known_wrong="a sensor beyond its limit is not abnormal by itself (graph/engine/abnormal.py)",
     ),
     Breakage(
         id="inlet-hot",
@@ -126,6 +128,7 @@ CONTROLS = (
         kind=5,
         report="allreduce on gpu-[001-003] felt slow this morning, is the fabric ok?",
         at_fault="",
+        right=("ib.count",),  # a rack's hosts have one adapter, and those with such GPUs more
         around=fabric(FabricPlan()),
     ),
     Breakage(id="well-and-a-bus-error", area="controls", report="dataloader on gpu-001 dies with a bus error", at_fault=""),

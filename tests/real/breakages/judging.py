@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from deploy.lab.layout import CONTROLLER
 from graph.engine.assess import Assessment
 from graph.report import Report
 from graph.state import Hypothesis
@@ -43,13 +44,15 @@ class Judgement:
 def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
     """Judge one answer. `now` is how the engine sees the incident, `facts` all that was read."""
     guilty = set(expand(row.at_fault)) if row.at_fault else set()
-    leads, beside = _led(report, now, facts), _beside(report, now)
+    leads, beside = _led(report, now, [*facts, *now.odd, *now.differing]), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
     healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
+    verdict: Literal["right", "partly", "wrong"]
     if row.is_control:
-        verdict: Literal["right", "partly", "wrong"] = "wrong" if report.root_causes else "partly" if leads else "right"
-        return Judgement(row.id, verdict, False, tuple(sorted(accused)), seconds, _headline(report), _names(leads))
+        may = all(isinstance(said, Fact) and _is_right(said, row, accused) for said in leads)
+        verdict = "wrong" if report.root_causes else "right" if may else "partly"
+        return Judgement(row.id, verdict, False, () if may else tuple(sorted(accused)), seconds, _headline(report), _names(leads))
     right = any(_is_right(said, row, guilty) for said in leads)
     near = right or any(_is_right(said, row, guilty) for said in beside) or _says_unobserved(row, report, guilty)
     if not right and not leads and not healthy:
@@ -91,7 +94,7 @@ def _tells(line: str, fact: Fact) -> bool:
 def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
     """What the answer says further down: other causes, what is likely, and what is abnormal."""
     labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
-    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd]
+    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd, *now.differing]
 
 
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
@@ -99,6 +102,8 @@ def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
         name = f"{said.key}:{said.device or ''}"
         return said.host in guilty and any(fnmatchcase(name, right if ":" in right else f"{right}:*") for right in row.right)
     where = set(said.hosts) or {cited.host for cited in said.evidence}
+    if not said.hosts and CONTROLLER.name in guilty:  # a cause of the whole cluster, which its hosts show
+        where |= guilty
     return bool(where & guilty) and said.label.partition(".")[2] in row.right
 
 

@@ -23,7 +23,6 @@ from tools.inventory.ranges import expand
 
 FORGET = "systemctl reset-failed; journalctl -q --rotate; journalctl -q --vacuum-time=1ms"
 """What an earlier breakage left in a host's journal is not evidence of the next one."""
-SIGN_SECONDS = 20.0
 
 
 async def play(rack: Rack, row: Breakage) -> Judgement:
@@ -34,7 +33,8 @@ async def play(rack: Rack, row: Breakage) -> Judgement:
 
 async def ask(rack: Rack, row: Breakage) -> Judgement:
     """Judge the answer that `rackmedic diagnose` gives."""
-    settings, request = load(environ={}), DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
+    settings = load(environ=dict(word.split("=", 1) for word in row.settings))
+    request = DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
     began = time.monotonic()
     async with looking(settings, rack.inventory, None) as world:
         state, report = await PlayedThread(world).begin(first_message(world, request, None))
@@ -64,7 +64,7 @@ def _break(rack: Rack, row: Breakage, stack: contextlib.ExitStack) -> None:
         for step in row.do:
             _do(rack, step)
         if sign := row.sign:
-            until(lambda: _holds(rack, sign), f"{row.id}: it does not break", SIGN_SECONDS)
+            until(lambda: _holds(rack, sign), f"{row.id}: it does not break", row.sign_seconds)
         stack.push(undoing.pop_all())
 
 
@@ -72,7 +72,7 @@ def _mend(rack: Rack, row: Breakage) -> None:
     for step in row.undo:
         _do(rack, step)
     if sign := row.sign:
-        until(lambda: not _holds(rack, sign), f"{row.id}: it is still broken", SIGN_SECONDS)
+        until(lambda: not _holds(rack, sign), f"{row.id}: it is still broken", row.sign_seconds)
     for host in _touched(row):
         inside(rack, node_of(host), "sh", "-c", FORGET)
     if any(node_of(host).role is not Role.PLAIN for host in _touched(row)):

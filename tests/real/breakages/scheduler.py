@@ -51,6 +51,7 @@ SCHEDULER = (
         undo=(Step("ctl", "scontrol update PartitionName=train State=UP"),),
         sign=Step("ctl", "sinfo -h -o %a | grep -q down"),
         right=OUT_OF_SERVICE,
+        known_wrong="the scheduler is asked for nodes and jobs, never for partitions (tools/checks/scheduler.py)",
     ),
     Breakage(
         id="maintenance-reservation",
@@ -75,7 +76,7 @@ SCHEDULER = (
         do=(Step("gpu-001", "sed -i 's/\\[0-7\\]/[0-5]/' /etc/slurm/gres.conf && systemctl restart slurmd"),),
         undo=(Step("gpu-001", "sed -i 's/\\[0-5\\]/[0-7]/' /etc/slurm/gres.conf && systemctl restart slurmd"),),
         sign=Step("gpu-001", "sinfo -hN -n gpu-001 -o %T | grep -q inval"),
-        right=(*OUT_OF_SERVICE, *base("gres.conf")),
+        right=(*OUT_OF_SERVICE, "CONFIG.File_Differs", *base("gres.conf")),
     ),
     Breakage(
         id="other-slurm-conf",
@@ -85,7 +86,7 @@ SCHEDULER = (
         do=(Step("gpu-002", CHANGED_SLURM_CONF),),
         undo=(Step("gpu-002", RESTORED_SLURM_CONF),),
         sign=Step("gpu-002", "grep -q 6999 /etc/slurm/slurm.conf"),
-        right=(*OUT_OF_SERVICE, *SLURM_CONF),
+        right=(*OUT_OF_SERVICE, *SLURM_CONF, *base("port of controller")),
     ),
     Breakage(
         id="other-munge-key",
@@ -105,8 +106,10 @@ SCHEDULER = (
                 "cat /root/munge.key > /etc/munge/munge.key; rm /root/munge.key; systemctl restart munge; systemctl restart slurmd",
             ),
         ),
-        sign=Step("gpu-001", "test -e /root/munge.key && ! cmp -s /root/munge.key /etc/munge/munge.key"),
+        sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -qiE '[*]|down'"),
+        sign_seconds=90,
         right=(*MUNGE, *OUT_OF_SERVICE, "CONFIG.File_Differs", "service.event:slurmd"),
+        known_wrong="no look may read the key, and Slurm says nothing of it before SlurmdTimeout",
     ),
     Breakage(
         id="epilog-hangs",
@@ -123,7 +126,8 @@ SCHEDULER = (
             Step("ctl", "scontrol update NodeName=gpu-001 State=DOWN Reason=x; scontrol update NodeName=gpu-001 State=RESUME"),
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -q compl"),
-        right=(*OUT_OF_SERVICE, *SLURM_CONF),
+        right=(*OUT_OF_SERVICE, *SLURM_CONF, *base("port of controller")),
+        known_wrong="COMPLETING is what any node is for seconds, and sched.state has no time (graph/engine/abnormal.py)",
     ),
     Breakage(
         id="prolog-fails",
@@ -140,7 +144,7 @@ SCHEDULER = (
             Step("ctl", "scontrol update NodeName=gpu-003 State=RESUME"),
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-003 -o %T | grep -q drain"),
-        right=(*OUT_OF_SERVICE, *SLURM_CONF),
+        right=(*OUT_OF_SERVICE, *SLURM_CONF, *base("port of controller")),
     ),
     Breakage(
         id="controller-cannot-be-reached-from-a-node",

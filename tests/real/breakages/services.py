@@ -122,7 +122,7 @@ SERVICES = (
             ),
         ),
         sign=Step("gpu-003", "grep -qx 'version = \\[' /etc/containerd/config.toml"),
-        right=("SERVICE.Container_Engine_Stopped", *service("containerd")),
+        right=("SERVICE.Container_Engine_Stopped", "SERVICE.Restart_Loop", *service("containerd")),
     ),
     Breakage(
         id="time-service-stopped",
@@ -133,28 +133,6 @@ SERVICES = (
         undo=(Step("gpu-002", "systemctl start chrony"),),
         sign=Step("gpu-002", "! systemctl is-active -q chrony"),
         right=("SERVICE.Stopped_Unlike_Peers", "TIME.Clock_Skew", "time.synchronised", *service("chrony")),
-    ),
-    Breakage(
-        id="mount-unit-failed",
-        area="services",
-        report="/data is empty on gpu-001",
-        at_fault="gpu-001",
-        do=(
-            Step(
-                "gpu-001",
-                "mkdir -p /data; printf '[Mount]\\nWhat=/dev/disk/by-label/data\\nWhere=/data\\nType=ext4\\n[Unit]\\nJobTimeoutSec=1\\n' "
-                "> /etc/systemd/system/data.mount; systemctl daemon-reload; "
-                "systemctl start --no-block data.mount; mount -t ext4 /dev/disk/by-label/data /data 2>/dev/null || true",
-            ),
-        ),
-        undo=(
-            Step(
-                "gpu-001",
-                "systemctl stop data.mount 2>/dev/null; rm /etc/systemd/system/data.mount; systemctl daemon-reload; systemctl reset-failed; rmdir /data",
-            ),
-        ),
-        sign=Step("gpu-001", "test -e /etc/systemd/system/data.mount && ! mountpoint -q /data"),
-        right=("STORAGE.Mount_Missing", *service("data.mount"), *base("/data")),
     ),
     Breakage(
         id="controller-stopped",

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
+from tests.real.breakages.breakage import END_BACKGROUND, GPU_HOSTS, Breakage, Step, background, base, on_one_host
 
 SILENT = """mkdir -p {mount}; test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/fs.py <<'END'
@@ -14,8 +14,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"{source}", b"{mount}", b"{kind}", 0
     raise OSError(ctypes.get_errno(), "mount")
 time.sleep(1800)
 END
-systemd-run --quiet --unit=files python3 /root/fs.py"""
-MENDED = "systemctl stop files; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
+""" + background("exec python3 /root/fs.py")
+MENDED = END_BACKGROUND + "; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
 MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
 SCRATCH = """test -e /dev/loop-control || mknod /dev/loop-control c 10 237
 for n in $(seq 0 31); do test -e /dev/loop$n || mknod -m 600 /dev/loop$n b 7 $n; done
@@ -44,6 +44,7 @@ def _silent(id_: str, host: str, mount: str, kind: str, report: str, *, tier: Li
         undo=(Step(host, MENDED.format(**what)),),
         sign=Step(host, MOUNTED.format(**what)),
         right=FILE_SERVER,
+        settings=("RACKMEDIC_LOOK_SECONDS=8",),
     )
 
 
@@ -55,8 +56,8 @@ STORAGE = (
         "gpu-001",
         "dataloader on gpu-001 dies with a bus error",
         (
-            "mount -o remount,size=64m /dev/shm; head -c 80m /dev/zero > /dev/shm/torch_11_old 2>/dev/null || true",
-            "rm /dev/shm/torch_11_old; mount -o remount,size=10% /dev/shm",
+            "mount -o remount,size=1100m /dev/shm; fallocate -l 1095m /dev/shm/torch_11_old; head -c 80m /dev/zero > /dev/shm/torch_12_old 2>/dev/null || true",
+            "rm /dev/shm/torch_1?_old; mount -o remount,size=10% /dev/shm",
             "test $(df --output=avail /dev/shm | tail -1) = 0",
         ),
         ("STORAGE.Shm_Full", "STORAGE.Mount_Full", "disk.used_percent:/dev/shm", *base("/dev/shm", "shm")),
@@ -94,16 +95,31 @@ STORAGE = (
         ),
         ("STORAGE.Mount_Missing", "STORAGE.Mount_Options_Differ", *base("/shared")),
     ),
-    _of(
-        "no-inodes-left",
-        "gpu-002",
-        "gpu-002: no space left on device, but df shows plenty",
-        (
-            f"{SCRATCH}; for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done",
-            NO_SCRATCH,
-            "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null",
+    Breakage(
+        id="no-inodes-left",
+        area="storage",
+        report="gpu-002: no space left on device, but df shows plenty",
+        at_fault="gpu-002",
+        do=(
+            Step(GPU_HOSTS, "mkdir -p /scratch; mount -t tmpfs -o nr_inodes=64,size=64m scratch /scratch"),
+            Step("gpu-002", "for n in $(seq 200); do touch /scratch/$n 2>/dev/null || break; done"),
         ),
-        (*FULL, "disk.inodes_percent:/scratch", *base("/scratch", "inodes")),
+        undo=(Step(GPU_HOSTS, "umount /scratch; rmdir /scratch"),),
+        sign=Step("gpu-002", "mountpoint -q /scratch && ! touch /scratch/x 2>/dev/null"),
+        right=(*FULL, "disk.inodes_percent:/scratch", *base("inodes")),
+    ),
+    Breakage(
+        id="disk-not-mounted",
+        area="storage",
+        report="/scratch is empty on gpu-001",
+        at_fault="gpu-001",
+        do=(
+            Step(GPU_HOSTS, f"{SCRATCH}; cp -p /etc/fstab /root/; echo '/run/disk /scratch ext4 loop 0 2' >> /etc/fstab"),
+            Step("gpu-001", "umount /scratch"),
+        ),
+        undo=(Step("gpu-001", "mount /scratch"), Step(GPU_HOSTS, f"mv /root/fstab /etc/fstab; {NO_SCRATCH}")),
+        sign=Step("gpu-001", "grep -q scratch /etc/fstab && ! mountpoint -q /scratch"),
+        right=("STORAGE.Mount_Missing", *base("/scratch")),
     ),
     _of(
         "root-full",
@@ -123,9 +139,9 @@ STORAGE = (
         (
             (
                 "printf 'exec 3> /var/tmp/old.log\\nrm /var/tmp/old.log\\nhead -c 2G /dev/zero >&3\\nsleep 1800\\n' > /root/w.sh; "
-                "systemd-run --quiet --unit=writer sh /root/w.sh; sleep 1"
+                f"{background('exec sh /root/w.sh')}; sleep 1"
             ),
-            "systemctl stop writer; rm /root/w.sh",
+            f"{END_BACKGROUND}; rm /root/w.sh",
             "test $(df --output=avail / | tail -1) = 0",
         ),
         (*FULL, "disk.used_percent:/", *base("space")),

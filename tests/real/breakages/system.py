@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, on_one_host
+from tests.real.breakages.breakage import END_BACKGROUND, GPU_HOSTS, Breakage, Step, background, base, on_one_host
 from tests.real.breakages.network import KEEP, RESTORE
 
 SLURMD_SETTING = (
@@ -19,8 +19,8 @@ for _ in range(400):
         os._exit(0)
 time.sleep(1800)
 END
-systemd-run --quiet --unit=batch python3 /root/p.py"""
-BLOCKED = """for n in 1 2 3 4 5 6; do systemd-run --quiet --unit=reader-$n perl -e 'syscall(58); sleep 1800'; done"""
+""" + background("exec python3 /root/p.py")
+BLOCKED = background('for n in 1 2 3 4 5 6; do perl -e "syscall(58); sleep 1800" & done; wait')
 LEFTOVERS = """cat > /var/tmp/p.py <<'END'
 import os, time
 for _ in range(300):
@@ -28,9 +28,9 @@ for _ in range(300):
         break
 time.sleep(1800)
 END
-systemd-run --quiet --unit=batch --uid=trainer python3 /var/tmp/p.py"""
+""" + background("exec runuser -u trainer -- python3 /var/tmp/p.py")
 LIBRARIES = """for n in cuda nvidia-ml nvidia-ptxjitcompiler; do
-head -c 300000 /dev/zero > /usr/lib/x86_64-linux-gnu/lib$n.so.535.161.08
+cp -L /usr/lib/x86_64-linux-gnu/libm.so.6 /usr/lib/x86_64-linux-gnu/lib$n.so.535.161.08
 ln -sf lib$n.so.535.161.08 /usr/lib/x86_64-linux-gnu/lib$n.so.1; done"""
 NO_LIBRARIES = "cd /usr/lib/x86_64-linux-gnu && rm -f libcuda.so.* libnvidia-ml.so.* libnvidia-ptxjitcompiler.so.*"
 DEVICES = (
@@ -42,7 +42,7 @@ import socket, time
 s = socket.create_server(("", 29500))
 time.sleep(1800)
 END
-systemd-run --quiet --unit=old-run --uid=trainer python3 /var/tmp/l.py"""
+""" + background("exec runuser -u trainer -- python3 /var/tmp/l.py")
 
 
 def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 3] = 3) -> Breakage:
@@ -68,7 +68,7 @@ SYSTEM = (
         "zombies",
         "gpu-001",
         "ps on gpu-001 is full of defunct, sometimes fork fails",
-        (ZOMBIES, "systemctl stop batch; rm /root/p.py", "test $(ps -eo stat= | grep -c Z) -ge 300"),
+        (ZOMBIES, f"{END_BACKGROUND}; rm /root/p.py", "test $(ps -eo stat= | grep -c Z) -ge 300"),
         ("PROCESS.Zombies", *base("zombie")),
         tier=2,
         kind=9,
@@ -80,7 +80,7 @@ SYSTEM = (
         "gpu-002 has a high load and nothing runs, kill -9 does nothing",
         (
             BLOCKED,
-            "systemctl kill -s KILL 'reader-*'; systemctl stop 'reader-*'; systemctl reset-failed",
+            END_BACKGROUND,
             "test $(ps -eo stat= | grep -c '^D') -ge 3",
         ),
         ("PROCESS.Blocked_In_Kernel", "proc.blocked", *base("blocked")),
@@ -91,8 +91,9 @@ SYSTEM = (
         "processes-left-over",
         "gpu-002",
         "gpu-002 feels cluttered, yesterday's job is still around?",
-        (LEFTOVERS, "systemctl stop batch; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
+        (LEFTOVERS, f"{END_BACKGROUND}; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
         ("PROCESS.CPU_Hog_Beside_Job", "PROCESS.Left_Over", *base("process")),
+        known_wrong="processes are counted by state, not those of users without a job (tools/checks/baseline/probe.py)",
     ),
     on_one_host(
         "tasks",
@@ -100,9 +101,9 @@ SYSTEM = (
         "gpu-001",
         "gpu-001 is half as fast as the others since noon",
         (
-            "systemd-run --quiet --unit=updatedb sh -c 'while :; do :; done'",
-            "systemctl stop updatedb",
-            "systemctl is-active -q updatedb && sleep 2",
+            background("while :; do :; done"),
+            END_BACKGROUND,
+            "pgrep -f '[w]hile :' > /dev/null && sleep 2",
         ),
         ("PROCESS.CPU_Hog_Beside_Job", "proc.hog", *base("hog")),
         kind=9,
@@ -112,8 +113,9 @@ SYSTEM = (
         "port-taken",
         "gpu-001",
         "address already in use when I start on gpu-001",
-        (LISTENER, "systemctl stop old-run; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
+        (LISTENER, f"{END_BACKGROUND}; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
         ("PROCESS.Port_Taken", *base("port", "29500")),
+        known_wrong="no check lists who listens on which port",
     ),
     on_one_host(
         "limits",
@@ -139,6 +141,7 @@ SYSTEM = (
         "ibv_reg_mr fails when gpu-002 is in the job",
         (SLURMD_SETTING.format("LimitMEMLOCK=65536"), SLURMD_DEFAULT, SLURMD_LIMIT.format("LimitMEMLOCK", "65536")),
         ("LIMITS.Memlock_Too_Low", "LIMITS.Limits_Differ", "mem.memlock_kib", *base("limit")),
+        known_wrong="8 MiB on its peers contradict it, as their profile expects no limit (kb/taxonomy/system_software.yaml)",
     ),
     on_one_host(
         "limits",
@@ -222,6 +225,7 @@ SYSTEM = (
         "python3: command not found on gpu-001",
         ("mv /usr/bin/python3 /root/python3", "mv /root/python3 /usr/bin/python3", "! test -e /usr/bin/python3"),
         ("PACKAGE.Versions_Differ", "PACKAGE.Half_Installed", *base("python")),
+        known_wrong="packages and libraries are compared, programs are not (tools/checks/baseline/probe.py)",
     ),
     on_one_host(
         "system",

@@ -280,6 +280,12 @@ def network(questions: Questions) -> None:
         if os.path.exists(f"/sys/class/net/{name}/device"):
             cells = [read(f"/sys/class/net/{name}/{cell}").strip() for cell in ("operstate", "speed", "duplex")]
             say("link", name, "{} {} Mb/s {}".format(*cells))
+    for line in (said("ip", "-o", "link", "show") or "").split("\n"):
+        interface = re.match(r"\d+: ([^:@\s]{1,30})[^<]{0,60}<([^>]{0,200})> mtu (\d{1,6})", line)
+        if interface and interface.group(1) == "lo" and "UP" not in interface.group(2).split(","):
+            say("broken", "interface lo", "down")
+        elif interface and interface.group(1) != "lo" and not VIRTUAL.match(interface.group(1)):
+            say("link", interface.group(1) + " mtu", interface.group(3))
     names(questions, own)
 
 
@@ -325,6 +331,8 @@ def names(questions: Questions, own: Any) -> None:
                 say("hosts", "its own name", whose)
                 if whose == "of another host" and own and ":" not in row[0]:
                     say("broken", "/etc/hosts " + name, "another_address " + row[0])
+                if whose == "its own":  # its peers name it too
+                    say("hosts", name, row[0])
             elif not re.match(r"(ip6-|ff0|fe00)", row[0]) and row[0] not in own:
                 say("hosts", name, row[0])
     questions.ask("name of this host", resolve, node)
