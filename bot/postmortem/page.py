@@ -114,7 +114,8 @@ def _part(part: PagePart) -> PagePart:
 
 def _text(text: str) -> str:
     """One line: nothing on the page depends on where a stranger's text breaks."""
-    return _cut(visible(re.sub(r"\s+", " ", cleaned_start(text, 2 * MOST_TEXT))).strip(), MOST_TEXT)
+    shown = visible(re.sub(r"\s+", " ", cleaned_start(text, 2 * MOST_TEXT))).strip()
+    return shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT]}… (+{max(len(shown), len(text)) - MOST_TEXT:,})"
 
 
 def _cut(text: str, most: int) -> str:

@@ -90,7 +90,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         "what fires moves with the file",
         "I29",
         (
-            Edit(AlertBook._goes_on, "bool(json.loads(row)['firing'])", "False"),
+            Edit(AlertBook._goes_on, "alert.firing", "False"),
             Edit(book.BEGIN, "if was[1] ~= table_ and", "if false and"),
         ),
     ),

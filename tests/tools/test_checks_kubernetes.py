@@ -100,7 +100,11 @@ class TestByTheRealKubectl:
         answer = await looked(transport)
         reason = next(fact for fact in answer.facts if fact.key == "sched.reason")
         assert (facts(answer)["sched.state"], reason.attrs["told"]) == ("NotReady", "not_responding")
-        assert [fact.key for fact in answer.facts if fact.key in ODD and ODD[fact.key](fact, None)] == ["sched.reason", "sched.gpus"]
+        assert [fact.key for fact in answer.facts if fact.key in ODD and ODD[fact.key](fact, None)] == [
+            "sched.state",
+            "sched.reason",
+            "sched.gpus",
+        ]
 
     async def test_a_node_it_does_not_know_an_api_in_trouble_and_a_missing_right_are_three_answers(
         self, tmp_path: Path, api: KubeApi

@@ -47,6 +47,9 @@ def test_card_terminal_and_document_say_the_same_of_each_file(reply: str) -> Non
         "at": "2026-05-20T02:41:00Z",
         "unread": "",
         "left_out": 0,
+        "not_understood": 0,
+        "foreign": "",
+        "recognised": True,
         "says": SAID[0],
     }
 

@@ -330,5 +330,5 @@ def test_durations_are_said_as_people_do(seconds: float, said: str) -> None:
 
 async def test_a_long_text_is_cut_and_says_how_much() -> None:
     page = finished(Page("i", "operators", "x" * 9000, "l", T0, [PageSection("s", [Paragraph("y" * 5000)]), PageSection("none", [])]))
-    assert page.title.endswith("(+6,000)")
+    assert page.title.endswith("(+7,000)")
     assert [section.title for section in page.sections] == ["s"]
