@@ -10,12 +10,17 @@ import yaml
 from deploy.lab.container import done, inside
 from deploy.lab.layout import CONTROLLER, NODES, Rack, RackNode, Role
 from deploy.lab.programs import run
+from deploy.lab.settle import until
 
 ACCOUNT = "rackmedic"
 CHANNEL = {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["train"], "approvers": "S0GPUAPPR"}
 ADD_ACCOUNT = f"id {ACCOUNT} >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh --password '*' {ACCOUNT}"
 ADD_KEY = f"exec runuser -u {ACCOUNT} -- sh -c 'umask 077; mkdir -p ~{ACCOUNT}/.ssh && cat >~{ACCOUNT}/.ssh/authorized_keys'"
 """Without the kit's rule for sshd: the account's own file, which the account writes."""
+
+
+LISTENS = "exec 3<>/dev/tcp/127.0.0.1/22 && read -r -t 2 line <&3 && [[ $line == SSH-* ]]"
+"""While sshd starts itself anew nobody listens on its port."""
 
 
 def install(rack: Rack) -> None:
@@ -36,6 +41,9 @@ def _prepare(rack: Rack, node: RackNode, kit: Path, public: str) -> None:
         shutil.copytree(kit, rack.root(node) / "root/kit", dirs_exist_ok=True)
         done(rack, node, "sh", "/root/kit/install.sh", "--key", "/dev/stdin", stdin=public)
         inside(rack, node, "systemctl", "reload", "ssh")  # nothing to reload where it starts with the first connection
+        until(
+            lambda: inside(rack, node, "bash", "-c", LISTENS).returncode == 0, f"sshd of {node.name} does not listen again after its reload"
+        )
     else:
         done(rack, node, "sh", "-c", ADD_ACCOUNT)
         done(rack, node, "sh", "-c", ADD_KEY, stdin=public)

@@ -84,7 +84,7 @@ def _out_of_service(fact: Fact, expected: Value) -> bool:
 def _in_trouble(fact: Fact, expected: Value) -> bool:
     """A service that its host says is in trouble, or one that stands still where the machine needs it (the fabric manager ends by itself on
     others) or where it runs on most hosts."""
-    if expected == "inactive":
+    if expected == "inactive" or fact.attrs.get("needless"):
         return False
     needed = expected == "active" and fact.device == FABRIC_MANAGER and fact.value in ("inactive", "not-found")
     return needed or bool(fact.attrs.get("trouble"))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from graph.engine.derive import derived
 from graph.engine.nowhere import Devices, mark_nowhere
 from kb.address import bdf
-from tools.checks.services import NEEDED
+from tools.checks.services import FABRIC_MANAGER, NEEDED
 from tools.fact import Fact, Status
 
 AGED = timedelta(hours=24)
@@ -49,11 +49,14 @@ def gather(
 
 def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
     """A service that stands still on few hosts and runs on most of their kind is stopped, whether or not it would start at boot; so is the daemon of
-    a scheduler that counts on the host. A host that the scheduler does not know needs none of its services."""
+    a scheduler that counts on the host. A host that the scheduler does not know needs none of its services; a fabric manager that says that it has
+    nothing to do ends by itself."""
+    needless = {fact.host for fact in facts if fact.key == "service.event" and fact.value == "fm_nothing_to_do"}
+    ended = {
+        id(f) for f in facts if f.key == "service.state" and f.device == FABRIC_MANAGER and f.value == "inactive" and f.host in needless
+    }
     states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED and fact.status is Status.OK]
-    idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble")]
-    if not idle:
-        return facts
+    idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble") and id(fact) not in ended]
     known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
     counts = Counter((kind(fact.host), fact.device, fact.value == "active") for fact in states)
 
@@ -61,8 +64,9 @@ def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "
         runs, stands = (counts[kind(fact.host), fact.device, active] for active in (True, False))
         return known.get(fact.host, True) and ((fact.device == "slurmd" and fact.host in known) or runs > max(1, stands))
 
-    stopped = {id(fact) for fact in idle if is_missed(fact)}
-    return [replace(f, attrs={**f.attrs, "trouble": "stopped"}) if id(f) in stopped else f for f in facts]
+    marks: dict[int, dict[str, object]] = {key: {"needless": True} for key in ended}
+    marks |= {id(fact): {"trouble": "stopped"} for fact in idle if is_missed(fact)}
+    return [replace(f, attrs={**f.attrs, **marks[id(f)]}) if id(f) in marks else f for f in facts] if marks else facts
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:

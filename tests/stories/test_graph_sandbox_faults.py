@@ -108,7 +108,7 @@ def test_a_fault_is_found_where_it_is_and_nothing_else_is(fault: str) -> None:
         assert causes[0].devices == (f"{SICK}/gpu5",)
     assert causes[0].evidence
     assert outcome.unsafe == 0
-    assert outcome.stored < 8704
+    assert outcome.stored < 9216
 
 
 @pytest.mark.parametrize("fault", sorted(UNSEEN))
