@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.belief import Belief
+from graph.engine.belief import CERTAIN, Belief
 from graph.engine.coverage import Coverage
 from graph.engine.derive import REPEATING
 from graph.engine.prepare import EVENTS
@@ -26,6 +26,10 @@ SKEW = timedelta(seconds=120)
 
 WORTH_SAYING = 0.5
 """Posterior from which an unproven label counts as a suspicion."""
+
+
+SUREST = 0.975
+"""Highest confidence stated. Measured on three fresh seeds of the benchmark: of 647 answers with a posterior of 0.995 or more 631 were right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,4 +261,6 @@ def _says_no(row: Belief, coverage: Coverage) -> str:
 
 
 def _confidence(row: Belief) -> float:
-    return round(min(row.posterior, 0.999), 3)
+    """Return the confidence to state: the posterior, but above CERTAIN no more than answers so sure have been right."""
+    above = max(0.0, row.posterior - CERTAIN) / (1 - CERTAIN)
+    return round(min(row.posterior, CERTAIN) + above * (SUREST - CERTAIN), 3)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from tests.bench.outside import NoSuchArm, is_outside
 from tests.bench.plan import Plan
 from tests.bench.questions_report import section as of_questions
 from tests.bench.recording import begin, read_recording
+from tests.bench.report_tables import SEED_LAYERS
 from tests.bench.run import Teller, run
 from tests.bench.run import names as arm_names
 from tests.bench.wild import wild_cases
@@ -37,6 +39,8 @@ WRITTEN = "wild"
 """The layer that no seed makes."""
 OURS = "B8"
 """The arm that is RackMedic without a model."""
+SECOND_SEED = "2"
+"""Seed of the second row in the report's table of seeds; the third is drawn."""
 Say = Callable[[str], None]
 
 
@@ -205,14 +209,23 @@ def _by_layers(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def write_report(
-    results: Path, out: Path, made_by: str = "", *, texts: bool = False, gates: Path | None = None, loops: Sequence[Path] = ()
+    results: Path,
+    out: Path,
+    made_by: str = "",
+    *,
+    texts: bool = False,
+    gates: Path | None = None,
+    loops: Sequence[Path] = (),
+    seeds: Sequence[Path] = (),
 ) -> list[Path]:
-    """REPORT.md and its pictures beside it: of results, the gates' outcome, plays to the end, and with `texts` published incidents."""
+    """Write REPORT.md and its pictures beside it: results, the gates' outcome, plays to the end, results of other seeds, and with `texts`
+    published incidents."""
     doc = read_results(results)
     _folder(out, "--out")
     doc |= {"incidents": measure(), "questions": _questions()} if texts else {}
     doc |= {"gates": read_results(gates)["gates"]} if gates else {}
     doc |= {"loop": {**(doc.get("loop") or {}), **_by_layers(loops)}} if loops else {}
+    doc |= {"seeds": [read_results(path) for path in seeds]} if seeds else {}
     try:
         pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
         text = reports.markdown(doc, made_by)
@@ -294,12 +307,20 @@ def publish(settings: Settings, wanted: Publishing, say: Say) -> list[Path]:
     many = Wanted(results, layer="all", n=wanted.n, arms=",".join(BASELINES), seed=wanted.seed, jobs=wanted.jobs, command=wanted.command)
     say("arms")
     run_bench(settings, many, say)
+    drawn = wanted.work / "drawn-seed"  # kept, so that a broken run goes on with the same cases
+    if not drawn.exists():
+        drawn.write_text(secrets.token_hex(4))
+    others = []
+    for seed in (SECOND_SEED, drawn.read_text()):
+        say(f"seed {seed}")
+        others.append(wanted.work / f"seed-{seed}.json")
+        run_bench(settings, replace(many, out=others[-1], layer=",".join(SEED_LAYERS), arms=OURS, seed=seed), say)
     say("gates")
     try_gates(wanted.seed, wanted.n, wanted.jobs, gates, say, say)
     if wanted.loop:
         say("closed loop")
         run_bench(settings, replace(many, out=played, layer="hard,composite", loop=wanted.loop), say)
-    return write_report(results, wanted.out, texts=True, gates=gates, loops=[played] if wanted.loop else [])
+    return write_report(results, wanted.out, texts=True, gates=gates, loops=[played] if wanted.loop else [], seeds=others)
 
 
 def read_results(path: Path) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def markdown(doc: Doc, made_by: str = "") -> str:
     parts = [
         _head(doc, made_by),
         tables.by_layer(doc, _present(doc)),
+        tables.seeds(doc),
         tables.levels(doc),
         _gates(doc),
         tables.categories(doc),

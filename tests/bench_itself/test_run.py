@@ -167,6 +167,15 @@ def test_the_published_report_holds_every_gate() -> None:
     assert "**broken**" not in text
 
 
+def test_a_report_shows_the_product_on_other_seeds_too(folder: Path, tmp_path: Path) -> None:
+    write_report(folder / "r.json", tmp_path / "R.md", seeds=[folder / "r.json", folder / "r.json"])
+    section = (tmp_path / "R.md").read_text().partition("## Three seeds")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+    assert rows == ["seed", "1 (published)", "1", "1"]
+    write_report(folder / "r.json", tmp_path / "R.md")
+    assert "## Three seeds" not in (tmp_path / "R.md").read_text()
+
+
 def test_bad_wishes_are_refused_with_the_option_and_the_mend(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     out = tmp_path / "r.json"

@@ -136,3 +136,14 @@ def test_a_fault_may_heal_while_it_is_looked_at() -> None:
     assert b"GPU is lost" in of.answer("n1", argv("smi.query"), 120).stdout
     assert b"GPU is lost" not in of.answer("n1", argv("smi.query"), 240).stdout
     assert b"79, pid" in of.answer("n1", argv("dmesg.ring"), 240).stdout
+
+
+@pytest.mark.parametrize("fault", ["N09", "N11", "U03", "U07", "F04"])
+def test_what_an_operator_set_does_not_come_and_go(fault: str) -> None:
+    """Partitions, the kind of network and the image stay the same from look to look; only the fault's effects hide."""
+    of = cluster(fault, modifiers=["R11(seen=1of3)"])
+    world, faded = of.world(), of.world(faded=True)
+    for name, node in world.nodes.items():
+        other = faded.nodes[name]
+        assert [(hca.pkeys, hca.link_layer) for hca in other.hcas] == [(hca.pkeys, hca.link_layer) for hca in node.hcas]
+        assert other.around.image == node.around.image

@@ -83,10 +83,15 @@ def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]
 
 
 def _fade(world: ClusterState, plan: Plan) -> None:
-    """Healthy nodes again, with the logs of the sick ones."""
+    """Make the nodes healthy again. Logs stay, and so does what changes only by an operator's hand: the image, the kind of network, its partitions."""
     for index, (name, sick) in enumerate(world.nodes.items()):
         node = _node(plan, name, index, world.job)
         node.kernel_log, node.journal, node.booted = sick.kernel_log, sick.journal, sick.booted
+        node.around.image = sick.around.image
+        for hca, was in zip(node.hcas, sick.hcas, strict=True):
+            hca.pkeys = was.pkeys
+            if hca.link_layer != was.link_layer:
+                hca.link_layer, hca.rate, hca.lid, hca.sm_lid = was.link_layer, was.rate, was.lid, was.sm_lid
         world.nodes[name] = node
 
 
