@@ -5,7 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from graph.reading.hosts import HostBook, hosts_in, job_in
+from graph.reading.host_book import HostBook
+from graph.reading.hosts import hosts_in, job_in
 from graph.reading.times import window
 from kb.logs.job.ranks import untag
 from kb.logs.job.reader import job_events
