@@ -113,13 +113,13 @@ def _brings_files(case: Case) -> bool:
 def _read(case: Case, ports: Ports) -> Understanding:
     """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
     domains = ports.inventory.domains(case.visible)
-    new = understand(_told(case), case.names, case.item.at, domains)
+    new = understand(_told(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None)
     given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
     if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MOST_UNNAMED:
         return replace(new, hosts=case.visible)
     exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
     named = hosts_named(given, case.names, case.groups, domains, strict=exact)
-    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new
+    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown, read_as={}) if named.hosts or named.unknown else new
 
 
 def _told(case: Case) -> str:
@@ -189,6 +189,7 @@ def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
         question=bool(named.looked_at) or asks_how_they_are(text),
         only=bool(named.looked_at),
         unknown=named.unknown,
+        read_as=new.read_as,
         unknown_job=named.unknown_job,
         refused=named.refused,
     )

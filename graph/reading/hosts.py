@@ -4,8 +4,9 @@ What looks like a host and is none of the known ones is named as such, in the sp
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from graph.reading.host_book import NO_HOST, HostBook
 from graph.reading.host_lists import BRACKETS, MOST_HOSTS, NAME, read_brackets, read_list
@@ -52,6 +53,14 @@ class Named:
     """Names as they were written, each with the host that it was taken for."""
 
 
+class HostSpan(NamedTuple):
+    """A name, list or range in a text."""
+
+    start: int
+    end: int
+    names: list[str]
+
+
 def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection[str] | None = None, *, lenient: bool = False) -> Named:
     """Return the hosts that the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with
     its domains in it. `lenient`: `gpu_003` is gpu-003 where no other host can be meant.
@@ -60,22 +69,27 @@ def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection
     our own machines print.
     """
     book = known if isinstance(known, HostBook) else HostBook(known, domains)
-    found: list[tuple[int, str]] = []
+    return sort_out([name for span in host_spans(text, book) for name in span.names], book, lenient=lenient)
+
+
+def host_spans(text: str, book: HostBook) -> list[HostSpan]:
+    """Return the names, lists and ranges that the text holds, in its order."""
+    found: list[HostSpan] = []
 
     def take(match: re.Match[str]) -> str:
         names = read_brackets(match[0], book)
-        found.extend((match.start(), name) for name in names)
+        found.extend([HostSpan(match.start(), match.end(), names)] if names else [])
         return " " * len(match[0]) if names else match[0]
 
     rest = BRACKETS.sub(take, text) if book else text
     at = 0
     while match := NAME.search(rest, at):
         row = read_list(rest, match, book)
-        found += [(match.start(), name) for name in row.names] if row else []
+        found += [HostSpan(match.start(), row.end, row.names)] if row else []
         at = row.end if row else match.end()
-    found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
-    found += [(match.start(), name) for match in _CALLED.finditer(rest) if (name := _called(match, book))]
-    return _sorted_out(found, book, lenient=lenient)
+    found += [HostSpan(match.start(), match.end(), names) for match in _NODES.finditer(rest) if (names := _numbered(match, book))]
+    found += [HostSpan(*match.span(match.lastgroup or 0), [name]) for match in _CALLED.finditer(rest) if (name := _called(match, book))]
+    return sorted(found, key=lambda span: span.start)
 
 
 _BARE_NUMBER = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
@@ -126,13 +140,13 @@ def _numbered(match: re.Match[str], book: HostBook) -> list[str]:
     return [name for number in numbers[:MOST_HOSTS] if (name := book.numbered(number) or book.name_of(number))]
 
 
-def _sorted_out(found: list[tuple[int, str]], book: HostBook, *, lenient: bool) -> Named:
-    """`lenient`: a name that is one known host's but for its separators is that host's, and it is said how it was read."""
-    names = dict.fromkeys(name for _, name in sorted(found, key=lambda row: row[0]))
+def sort_out(names: Iterable[str], book: HostBook, *, lenient: bool = False) -> Named:
+    """Return which of the names are known. `lenient`: a name that is one known host's but for its separators is that host's, and it is kept how
+    it was read."""
     hosts: dict[str, None] = {}
     unknown: list[str] = []
     read_as: list[tuple[str, str]] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if host := book.knows(name):
             hosts[host] = None
         elif lenient and (host := book.nearly(name)):
