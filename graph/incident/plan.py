@@ -159,14 +159,15 @@ async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
     """
     if case.brief.unknown_hosts:
         return ()
+    compares = now.finding != "diagnosed" or not all(row.accused for row in now.roots)
     if case.turn.only:
-        near = _peers(case, ports) if case.item.kind == "mention" and now.finding != "diagnosed" else ()
+        near = _peers(case, ports) if case.item.kind == "mention" and compares else ()
     elif case.hosts and len(case.visible) <= (MOST_BESIDE if case.turn.named or now.finding == "diagnosed" else MOST_UNNAMED):
         near = _of_their_groups(case, ports)
     elif case.turn.named and not case.brief.job:
         near = await _near(case, ports)
         new = [host for host in near if host not in case.hosts]
-        near = near if new or now.finding == "diagnosed" else _peers(case, ports)
+        near = _peers(case, ports) if compares and not new else near
     else:
         near = await _near(case, ports, mates=True)
     return tuple(host for host in near if host not in case.hosts)
