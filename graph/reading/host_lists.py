@@ -16,7 +16,7 @@ MOST_HOSTS, MOST_MEMBERS, LONGEST_NAME = 512, 64, 253
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*+")
 BRACKETS = re.compile(
     r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}"
-    r"(?:\[[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\]|\{[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\}|(?<=[-_])\([0-9][0-9,. –…-]{0,200}\))"
+    r"(?:\[[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\]|\{[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\}|\([0-9][0-9,.| –…-]{0,200}\))"
     r"(?:[A-Za-z0-9._-]{0,80}(?:\[[A-Za-z0-9,. –…-]{1,200}\]|\{[A-Za-z0-9,. –…-]{1,200}\})){0,2}[A-Za-z0-9.-]{0,80}"
 )
 LIST_WORDS = frozenset(
@@ -67,12 +67,13 @@ LIST_WORDS = frozenset(
 """Words between names in a list or range."""
 _JOINS = r"(?:and|or|und|oder|et|ou|y|o|en|e|plus|as well as)"
 _TO_NAME = re.compile(
-    r"[`*'\"]{0,2}(?: {0,2}(?:\.{2,3}|…|[-–—−]{1,2}>?|→|~|=>|:(?=[A-Za-z]|0\d)) {0,2}| {1,2}(?:up )?(?:to(?: and including)?|through|thru|until|till?|"
-    r"bis(?: zu)?|hasta|al?|à|jusqu['’]à|tot(?: en met)?|t/m) {1,2})(?:(?:hosts?|nodes?) )?",
+    r"[`*'\"<>_]{0,2}(?:,? {0,2}(?:\.{2,3}|…),? {0,2}| {0,2}(?:[-–—−]{1,2}>?|→|~|=>|:(?=[A-Za-z]|0\d)) {0,2}| {1,2}(?:up |all the way )?"
+    r"(?:to(?: and including)?|(?:and )?through|thru|until|till?|bis(?: zu|(?: ein(?:schließlich|schliesslich)| inkl\.?| inklusive))?|hasta|"
+    r"al?|à|jusqu['’]à|tot(?: en met)?|t/m) {1,2})(?:(?:hosts?|nodes?) )?",
     re.IGNORECASE,
 )
 _AND = re.compile(
-    rf"[`*'\"]{{0,2}}(?: {{0,2}}[,;/|&+] {{0,2}}(?:(?:and|or|und|oder|&) {{1,2}})?(?:also )?| {{1,2}}{_JOINS} {{1,2}}(?:also )?)",
+    rf"[`*'\"<>_]{{0,2}}(?: {{0,2}}[,;/|&+] {{0,2}}(?:(?:and|or|und|oder|&) {{1,2}})?(?:also )?| {{1,2}}{_JOINS} {{1,2}}(?:also )?)",
     re.IGNORECASE,
 )
 _BLANK = re.compile(r" (?=0\d)")
@@ -85,7 +86,7 @@ _TWO_ENDS = re.compile(
     re.IGNORECASE,
 )
 """Words after which `from gpu-001 to gpu-004` is a way and its two ends, and no range."""
-_DIGITS = re.compile(r"(\d{1,6})(?![A-Za-z0-9_%°])")
+_DIGITS = re.compile(r"(?:-(?=\d\d))?(\d{1,6})(?![A-Za-z0-9_%°])")
 _COUNTED = re.compile(
     r" ?(?:%|°|percent\b|[kmgt]i?b(?:it|ps|/s)?\b|gbit|[cfwvms]\b|ms\b|mhz\b|ghz\b|of\b|x\b|out\b|more\b|times\b|am\b|pm\b|h\b|min\b|sec\b|"
     r"gpu\b|rank\b|hour\b|minute\b|second\b|day\b|week\b|step\b|epoch\b|watt\b|volt\b|"
@@ -130,7 +131,7 @@ def _counts_something(text: str, at: int) -> bool:
 def _dashed(raw: str, book: HostBook) -> list[str]:
     """The hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`; none where it is no range. `gpu-2-4` is more often a name than a range."""
     for at in [place for place, letter in enumerate(raw) if letter == "-"][:12]:
-        first, last = raw[:at], raw[at + 1 :]
+        first, last = raw[:at], raw[at + 1 :].lstrip("-")
         if not book.is_numbered(first) or (last.isdigit() and book.knows(raw)):
             continue
         other = _with_number(first, last) if last.isdigit() else _named_like(first, last, book)
@@ -138,7 +139,7 @@ def _dashed(raw: str, book: HostBook) -> list[str]:
             continue
         number = digits_of(first)
         alike = len(last) == len(number) > 1 and book.has(first)
-        sure = not last.isdigit() or alike or (book.has(first) and book.has(other))
+        sure = not last.isdigit() or alike or (book.has(first) and book.knows(other))
         likely = book.knows(first) and book.knows(other) and (len(last) > 1 or not NO_HOST.match(first))
         if (sure or likely) and (names := _span(first, other, book)):
             return names
@@ -179,7 +180,7 @@ def _follow(text: str, start: int, found: HostList, book: HostBook, *, ranged: b
 
 def _member(text: str, at: int, like: str, book: HostBook, *, tight: bool = True, short: bool = False) -> tuple[str, int] | None:
     """The host that stands here, written in full or (`short`: only) as the end of a name like that of the one before, and where it ends."""
-    at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip("`*'\""))
+    at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip("`*'\"<_"))
     if digits := _DIGITS.match(text, at):
         return _numbered_like(text, digits, like, book, tight=tight)
     if (match := NAME.match(text, at)) is None:
@@ -193,7 +194,7 @@ def _member(text: str, at: int, like: str, book: HostBook, *, tight: bool = True
 
 def _numbered_like(text: str, digits: re.Match[str], like: str, book: HostBook, *, tight: bool) -> tuple[str, int] | None:
     number, width = digits[1], len(digits_of(like))
-    name, end = _with_number(like, number), digits.end()
+    name, end = _with_number(like, number.zfill(width) if digits_of(like).startswith("0") else number), digits.end()
     padded = number.startswith("0")
     if (
         not name
@@ -202,6 +203,8 @@ def _numbered_like(text: str, digits: re.Match[str], like: str, book: HostBook, 
         or (not padded and _counts_something(text, end))
     ):
         return None
+    if padded and digits_of(like).startswith("0") and len(number) != width:
+        return None  # the day of a date
     alike = len(number) == width and (padded or width > 1)
     natural = tight and width <= len(number) and not digits_of(like).startswith("0")
     return (name, end) if alike or natural or book.knows(name) else None
@@ -250,11 +253,11 @@ def of_hosts(names: list[str], book: HostBook) -> list[str]:
 def read_brackets(text: str, book: HostBook) -> list[str]:
     """The hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; the range itself where it is one of the known hosts' and cannot be read."""
     name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
-    plain = text.translate(str.maketrans("{}();–…", "[][],--")).replace(" ", "")
+    plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")
     inside = plain[len(name) + 1 :].partition("]")[0]
-    if inside.isdigit() and book.knows(name):
-        return [name]  # the number of a process
+    if book.knows(name) and (inside.isdigit() or text[len(name)] == "("):
+        return [name]  # beside the number of a process, or of its GPUs
     try:
         names = [one for choice in _choices(plain) for one in expand(choice)]
     except BadRange:

@@ -88,7 +88,11 @@ def host_spans(text: str, book: HostBook) -> list[HostSpan]:
         found += [HostSpan(match.start(), row.end, row.names)] if row else []
         at = row.end if row else match.end()
     found += [HostSpan(match.start(), match.end(), names) for match in _NODES.finditer(rest) if (names := _numbered(match, book))]
-    found += [HostSpan(*match.span(match.lastgroup or 0), [name]) for match in _CALLED.finditer(rest) if (name := _called(match, book))]
+    taken = {span.start for span in found}
+    for match in _CALLED.finditer(rest):
+        start, end = match.span(match.lastgroup or 0)
+        if start not in taken and (name := _called(match, book)):
+            found.append(HostSpan(start, end, [name]))
     return sorted(found, key=lambda span: span.start)
 
 
