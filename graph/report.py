@@ -1,5 +1,6 @@
 """What a turn concluded, as rows: the diagnosis, what stands beside it, and what people are answered."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -208,6 +209,8 @@ class Report(Stored):
     """Labels of the root causes that are on other hosts than those asked about."""
     unknown_hosts: tuple[UnknownName, ...] = ()
     """What was named as a host and is none that may be spoken of, with those that may be meant."""
+    read_as: Mapping[str, str] = Field(default_factory=dict)
+    """Names as they were written → the hosts that they were taken for."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place: it replaced nothing."""
     why_nowhere: WhyNowhere = ""

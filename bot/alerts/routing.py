@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 
 from bot.alerts.alert import Alert
-from graph.reading.hosts import HostBook, hosts_in
+from graph.reading.host_book import HostBook
+from graph.reading.hosts import hosts_in
 from kb.shapes import StrictModel
 from tools.checks.site.patterns import BadPattern, whole_pattern
 

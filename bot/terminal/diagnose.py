@@ -53,12 +53,17 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
 def first_message(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item:
     """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
     text = request.text or (stage.text if stage else "")
-    if request.hosts:
-        text = f"{text}\nhosts: {_named(world, request.hosts)}"
+    data = {"hosts": _named(world, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
     attachments = tuple(handed_in(name, said) for name, said in logs)
     return Item(
-        id="terminal-1", kind="mention", incident=_incident(request.case), at=world.ports.clock.now(), text=text, attachments=attachments
+        id="terminal-1",
+        kind="mention",
+        incident=_incident(request.case),
+        at=world.ports.clock.now(),
+        text=text,
+        attachments=attachments,
+        data=data,
     )
 
 

@@ -26,6 +26,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
         "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],
+        "read_as": dict(report.read_as),
         "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": in_words(row)} for row in report.files],
         "questions": list(report.questions),
         "likely": report.likely.model_dump(mode="json") if report.likely else None,

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.reading.hosts import HostBook
+from graph.reading.host_book import HostBook
 from graph.state import Item, ItemKind, Stored
 
 _EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)

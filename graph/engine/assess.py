@@ -111,7 +111,8 @@ class Assessment:
         """Why neither a cause nor its absence can be stated; empty when it can."""
         reasons = list(self.settled.contradictions)
         likely = [(self._elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
-        odd = [(self._elsewhere((fact.host,)), _unexplained(fact)[:LONGEST_LINE]) for fact in self.odd[:3]]
+        told = sorted(self.odd, key=lambda fact: fact.key in self.shared_by_all)[:3]
+        odd = [(self._elsewhere((fact.host,)), self._unexplained(fact)[:LONGEST_LINE]) for fact in told]
         reasons += [says for _, says in sorted([*likely, *odd], key=lambda row: row[0])]
         reasons += [says[:LONGEST_LINE] for says in self.questioned.values()]
         reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
@@ -121,6 +122,23 @@ class Assessment:
         if not self.hosts or self.coverage.never_asked():
             reasons.append("not every machine was looked at")
         return tuple(reasons)
+
+    @cached_property
+    def shared_by_all(self) -> frozenset[str]:
+        """Keys of which every host that was looked at shows something abnormal: that is no host's own abnormality."""
+        where: dict[str, set[str]] = defaultdict(set)
+        for fact in self.odd:
+            where[fact.key].add(fact.host)
+        hosts = set(self.hosts)
+        return frozenset(key for key, shows in where.items() if len(hosts) >= ENOUGH_TO_COUNT and shows >= hosts)
+
+    def _unexplained(self, fact: Fact) -> str:
+        """An abnormality in words. That somebody took a node out of service is told as that."""
+        if fact.key in self.shared_by_all:
+            return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.in_words()}"
+        if fact.key == "sched.state" and fact.host:
+            return f"{fact.host} is {fact.in_words()}"
+        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}"
 
     def _elsewhere(self, hosts: Sequence[str]) -> bool:
         """Whether it is on other hosts than those asked about."""
@@ -282,13 +300,6 @@ def _questioned(matcher: Matcher) -> dict[str, str]:
 
 def _hidden_words(labels: Sequence[str], taxonomy: Taxonomy) -> str:
     return f"; it would follow from {taxonomy.title(labels[0])}, which could not be looked at"
-
-
-def _unexplained(fact: Fact) -> str:
-    """An abnormality in words. That somebody took a node out of service is told as that."""
-    if fact.key == "sched.state" and fact.host:
-        return f"{fact.host} is {fact.in_words()}"
-    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}"
 
 
 def worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:

@@ -60,9 +60,11 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
 
 def _odd(now: Assessment, hosts: Sequence[str]) -> str:
     """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
-    that the kernel or a signal holds a process does."""
-    lines = [fact.in_words() for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
+    that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
+    here = [fact for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
+    lines = [fact.in_words() for fact in here if fact.key not in now.shared_by_all]
     lines += [f"{row.leaf.title} is likely and unproven" for row in now.suspects if set(row.subject.hosts) & set(hosts)]
+    lines += [f"as on all {len(now.hosts)} hosts that were looked at: {fact.in_words()}" for fact in here if fact.key in now.shared_by_all]
     return lines[0][:LONGEST_LINE] if lines else ""
 
 

@@ -75,6 +75,8 @@ class Turn:
     """People named these hosts as the only ones: no others are looked at."""
     unknown: tuple[str, ...] = ()
     """What was named as a host and is none of the visible ones."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Names as they were written → the hosts that they were taken for."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place."""
     why_nowhere: WhyNowhere = ""

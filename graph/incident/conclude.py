@@ -171,6 +171,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         about=about,
         also_seen=tuple(row.label for row in elsewhere),
         unknown_hosts=case.unknown(turn.unknown),
+        read_as=turn.read_as,
         unknown_job=turn.unknown_job,
         why_nowhere=turn.why_nowhere,
     )

@@ -15,7 +15,7 @@ from graph.engine.prior import most_telling, past_priors, read_priors, together,
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
-from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
+from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, kind_of, lens_of, read_case, weigh
 from graph.incident.guiding.steps import guided_looks, unknown_guide
 from graph.incident.questions import digest_of, logs_of, which_hosts
 from graph.incident.thinking.exploring import beyond
@@ -32,10 +32,10 @@ from kb.history.mistakes import swayed
 from tools.inventory.ranges import expand, fold
 
 MOST_ROUNDS, MOST_RANKED = 10, 12
-MOST_BESIDE, MOST_JOBS = 16, 2
+MOST_BESIDE, MOST_JOBS, MOST_PEERS = 16, 2, 3
 MOST_ALIKE, MOST_TOLD = 60, 2
 """Past incidents that are asked for, and of them those that are most alike whatever they are of."""
-"""Hosts looked at beside those named once a cause is known, and jobs whose hosts are."""
+"""Hosts looked at beside those named once a cause is known, jobs whose hosts are, and peers that hosts named in a larger fleet are compared with."""
 
 FOUND = "read what was found"
 """That a model was asked after looking, in the turn's list of questions."""
@@ -151,15 +151,25 @@ async def _otherwise(case: Case, ports: Ports, rounds: int) -> Chosen:
 
 
 async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
-    """The next hosts to look at; none beside those that people called the only ones, or where they named some that nobody knows.
+    """Return the next hosts to look at, none where people named some that nobody knows.
 
-    People may blame the wrong host, and one cause may hide another: the rest of a small fleet is looked at too. In a
-    large one only hosts that run the same job, and those that its errors name, which costs nobody anything.
+    The rest of a small fleet is looked at too: people may blame the wrong host, and one cause may hide another. In a larger one named hosts are
+    the subject: beside them are looked at those that their errors name, those of a job that was named, and a few peers to compare with. Hosts
+    that a command or an option names are compared with peers at most.
     """
-    if case.turn.only or case.brief.unknown_hosts:
+    if case.brief.unknown_hosts:
         return ()
-    few = MOST_BESIDE if now.finding == "diagnosed" else MOST_UNNAMED
-    near = _of_their_groups(case, ports) if case.hosts and len(case.visible) <= few else await _near(case, ports)
+    compares = now.finding != "diagnosed" or not all(row.accused for row in now.roots)
+    if case.turn.only:
+        near = _peers(case, ports) if case.item.kind == "mention" and compares else ()
+    elif case.hosts and len(case.visible) <= (MOST_BESIDE if case.turn.named or now.finding == "diagnosed" else MOST_UNNAMED):
+        near = _of_their_groups(case, ports)
+    elif case.turn.named and not case.brief.job:
+        near = await _near(case, ports)
+        new = [host for host in near if host not in case.hosts]
+        near = _peers(case, ports) if compares and not new else near
+    else:
+        near = await _near(case, ports, mates=True)
     return tuple(host for host in near if host not in case.hosts)
 
 
@@ -172,15 +182,28 @@ def _of_their_groups(case: Case, ports: Ports) -> tuple[str, ...]:
     return tuple(name for name in case.visible if rows[name].group in groups)
 
 
-async def _near(case: Case, ports: Ports) -> tuple[str, ...]:
-    """Hosts that the errors seen so far name, and those of a job that runs where we looked."""
+def _peers(case: Case, ports: Ports) -> tuple[str, ...]:
+    """A few visible hosts of the same kind as those in question, the ones that follow them in the inventory first; hosts that are looked at
+    already count."""
+    kind = kind_of(ports.inventory)
+    kinds = {kind(host) for host in case.in_question}
+    own = set(case.in_question)
+    alike = [host for host in case.visible if kind(host) in kinds]
+    last = max((at for at, host in enumerate(alike) if host in own), default=-1)
+    room = MOST_PEERS - len(set(case.hosts) - own)
+    return tuple(host for host in (*alike[last + 1 :], *alike[: last + 1]) if host not in case.hosts)[: max(0, room)]
+
+
+async def _near(case: Case, ports: Ports, *, mates: bool = False) -> tuple[str, ...]:
+    """Hosts that the errors seen so far name, and a few or (`mates`) all of a job that runs where we looked."""
     said = "\n".join(fact.line for fact in case.facts if fact.key == "job.error" and fact.line)
     shown = {str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in case.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = sorted(shown or queued)
-    mates = [host for job in jobs[:MOST_JOBS] for host in (await ports.job_place(job)).hosts]
-    named = (*hosts_in(said, case.names).hosts[:MOST_BESIDE], *hosts_in(" ".join(mates), case.visible).hosts[:MOST_UNNAMED])
-    return tuple(dict.fromkeys(named))
+    places = [host for job in jobs[:MOST_JOBS] for host in (await ports.job_place(job)).hosts]
+    beside = [host for host in hosts_in(" ".join(places), case.visible).hosts if mates or host not in case.hosts]
+    room = MOST_UNNAMED if mates else max(0, MOST_PEERS - len(set(case.hosts) - set(case.in_question)))
+    return tuple(dict.fromkeys((*hosts_in(said, case.names).hosts[:MOST_BESIDE], *beside[:room])))
 
 
 def seen_hosts(now: Assessment) -> list[str]:

@@ -70,7 +70,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     new = _read(case, ports)
     place = await _place_of_job(asks_scheduler(case.brief, new), case, ports)
     named = concerned(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
-    turn = replace(_named(turn, case.item.text, new, named), why_nowhere=place.why if named.unknown_job else "")
+    turn = replace(_named(turn, case, new, named), why_nowhere=place.why if named.unknown_job else "")
     if named.refused or (case.kind == "recheck" and not turn.about):
         turn = _as_asked(turn, case)
     if named.refused and case.report:
@@ -113,13 +113,13 @@ def _brings_files(case: Case) -> bool:
 def _read(case: Case, ports: Ports) -> Understanding:
     """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
     domains = ports.inventory.domains(case.visible)
-    new = understand(_told(case), case.names, case.item.at, domains)
+    new = understand(_told(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None)
     given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
     if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MOST_UNNAMED:
         return replace(new, hosts=case.visible)
     exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
     named = hosts_named(given, case.names, case.groups, domains, strict=exact)
-    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new
+    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown, read_as={}) if named.hosts or named.unknown else new
 
 
 def _told(case: Case) -> str:
@@ -181,14 +181,16 @@ async def _handed_in(given: Attachment, text: str, case: Case, ports: Ports) -> 
     return await asyncio.to_thread(read_handed_in, given.name, given.sha256, text, at, ports.fleet.checks)
 
 
-def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
-    """The turn with what its item names and asks."""
+def _named(turn: Turn, case: Case, new: Understanding, named: Concerned) -> Turn:
+    """The turn with what its item names and asks. Hosts of an option (`diagnose --hosts`) are no question how they are."""
+    text = case.item.text
     return replace(
         turn,
         about=fold(named.looked_at or hosts_asked_about(text, new)),
-        question=bool(named.looked_at) or asks_how_they_are(text),
+        question=(bool(named.looked_at) and case.item.kind != "mention") or asks_how_they_are(text),
         only=bool(named.looked_at),
         unknown=named.unknown,
+        read_as=new.read_as,
         unknown_job=named.unknown_job,
         refused=named.refused,
     )

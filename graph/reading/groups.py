@@ -7,6 +7,7 @@ that may be.
 import re
 from collections.abc import Collection, Mapping
 
+from graph.reading.host_lists import LIST_WORDS
 from graph.reading.hosts import Named, hosts_in
 from tools.inventory.nearest import nearest
 
@@ -15,9 +16,24 @@ LONGEST, MOST = 4000, 256
 SHORTEST = 3
 """Letters of a word that may be a group's name with a slip of the finger."""
 _NAMES = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\[\s]*\])+")
-_SMALL = frozenset(
-    {"a", "again", "all", "and", "at", "group", "groups", "hosts", "in", "it", "now", "of", "on", "or", "please", "the", "this"}
-)
+_SMALL = LIST_WORDS | {
+    "again",
+    "all",
+    "at",
+    "group",
+    "groups",
+    "hosts",
+    "in",
+    "it",
+    "node",
+    "nodes",
+    "now",
+    "of",
+    "on",
+    "please",
+    "the",
+    "this",
+}
 
 
 def hosts_named(
@@ -32,17 +48,18 @@ def hosts_named(
     what is known, almost a group's name, or written `@name`."""
     of_groups: dict[str, None] = {}
     lost: list[str] = []
-    rest: list[str] = []
-    for word in _NAMES.findall(words[:LONGEST])[:MOST]:
-        name = word.strip("`'\"*.:!?")
+    rest = words[:LONGEST]
+    for match in list(_NAMES.finditer(rest))[:MOST]:
+        name = match[0].strip("`'\"*.:!?")
         bare = name.removeprefix("@")
         if (group := group_called(bare, groups)) is not None:
             of_groups.update(dict.fromkeys(groups[group]))
         elif name.startswith("@") or (_is_word(name) and name not in known and (strict or almost(name, groups))):
             lost.append(bare)
         else:
-            rest.append(word)
-    named = hosts_in(" ".join(rest), known, domains)
+            continue
+        rest = f"{rest[: match.start()]}{';' * len(match[0])}{rest[match.end() :]}"
+    named = hosts_in(rest, known, domains)
     return Named(tuple(dict.fromkeys((*of_groups, *named.hosts))), tuple(dict.fromkeys((*lost, *named.unknown))))
 
 

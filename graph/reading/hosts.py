@@ -4,41 +4,26 @@ What looks like a host and is none of the known ones is named as such, in the sp
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from tools.inventory.nearest import slips
-from tools.inventory.ranges import BadRange, expand
+from graph.reading.host_book import NO_HOST, HostBook
+from graph.reading.host_lists import BRACKETS, MOST_HOSTS, NAME, read_brackets, read_list
 
-_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?(?![A-Za-z0-9])")
-_BRACKETS = re.compile(r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}[\[{][0-9][0-9,. :-]{0,200}[\]}][A-Za-z0-9.-]{0,80}")
-_SPAN = re.compile(
-    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?:\.[a-z][\w.-]{0,80})?"
-    r"(?P<by> ?(?:\.\.\.?|…) ?| ?(?:to|through|thru|until|[-–—]>?) ?|-)(?P<again>[A-Za-z][A-Za-z0-9._-]{0,80}?)?(?P<high>\d{1,6})(?![\w])"
-)
-_LIST = re.compile(
-    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?P<more>(?: ?(?:,|/|&|and|or|\+)(?: and|"
-    r" or)? ?\d{1,6}(?![\w.:%/-])){1,64})"
-)
 _NODES = re.compile(
-    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?) #?(?P<low>\d{1,6})(?:(?: ?(?:-|–|to|through|\.\.) ?)"
-    r"(?P<high>\d{1,6}))?(?![\w.:%])(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
+    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?|knoten|rechner|n[oœ]uds?|nodos?) #?(?P<first>\d{1,6})(?![\w:%])"
+    r"(?P<more>(?: ?(?:-|–|…|\.\.\.?|,|/|&|\+|\b(?:to|through|thru|until|till?|bis|und|and|or|et|y|à)\b)(?: (?:and|or|und))? ?#?\d{1,6}(?![\w:%])){0,64}+)"
+    r"(?!\.\d)(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
     re.IGNORECASE,
 )
+_STEP = re.compile(r"([^\d#]{1,12})#?(\d{1,6})")
+_TO = re.compile(r" ?(?:-|–|…|\.\.\.?|to|through|thru|until|till?|bis|à) ?", re.IGNORECASE)
 _CALLED = re.compile(
-    r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9.-]{0,60}\d[a-z0-9.-]{0,60})",
+    r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9._-]{0,60}\d[a-z0-9._-]{0,60})|"
+    r"(?<![\w.-])(?P<before>[a-z][a-z0-9._-]{0,60}\d) (?:box|node|host|machine|server)\b",
     re.IGNORECASE,
 )
-_NO_HOST = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
-"""GPU models, devices and other things that are numbered like hosts."""
-_HOST_WORD = re.compile(
-    r"(?:gpu|node|host|srv|server|compute|machine)(?:[-_](?:0\d{1,3}|\d{3,4})|0\d{1,3})$|[dh]gx[-_]?0\d{1,3}$", re.IGNORECASE
-)
-"""Names that are hosts in any fleet: a word for one and a number that counts no devices."""
-_PRIVATE = frozenset({"local", "localdomain", "internal", "intranet", "lan", "corp", "private", "cluster"})
-"""Last labels that no two sites share, so that they say nothing about whose host it is."""
-_FILES = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
-_NUMBER = re.compile(r"^(.*?)(\d+)$")
 _JOB = (
     re.compile(
         r"\b(?:slurm[ _-]?)?job[ _-]?(?:id|number|no\.?|nr\.?)?[ ]?[:=#`'\"]{0,3} ?(?:is |was )?[#`*'\"]{0,2}"
@@ -56,8 +41,6 @@ _JOB = (
     ),
     re.compile(r"\bjob(?: called| named)?[ :=]{1,2}[`'\"](?P<job>[A-Za-z0-9][A-Za-z0-9._-]{1,63})[`'\"]", re.IGNORECASE),
 )
-_FEW = 512
-"""Hosts that one range may name before it is taken for something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +49,51 @@ class Named:
 
     hosts: tuple[str, ...]
     unknown: tuple[str, ...]
+    read_as: tuple[tuple[str, str], ...] = ()
+    """Names as they were written, each with the host that it was taken for."""
 
 
-def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection[str] | None = None) -> Named:
-    """IdeaChoices hosts the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with its
-    domains in it.
+class HostSpan(NamedTuple):
+    """A name, list or range in a text."""
+
+    start: int
+    end: int
+    names: list[str]
+
+
+def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection[str] | None = None, *, lenient: bool = False) -> Named:
+    """Return the hosts that the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with
+    its domains in it. `lenient`: `gpu_003` is gpu-003 where no other host can be meant.
 
     `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what
     our own machines print.
     """
     book = known if isinstance(known, HostBook) else HostBook(known, domains)
-    found: list[tuple[int, str]] = []
-    rest = text
-    for pattern, names in ((_BRACKETS, _bracketed), (_SPAN, _spanned), (_LIST, _listed)):
-        for match in pattern.finditer(rest):
-            members = names(match, book)
-            if members:
-                found += [(match.start(), name) for name in members]
-                rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
-    found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
-    found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.looks_like_one(match[0])]
-    found += [(match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if book and not _NO_HOST.match(match["name"])]
-    return _sorted_out(found, book)
+    return sort_out([name for span in host_spans(text, book) for name in span.names], book, lenient=lenient)
+
+
+def host_spans(text: str, book: HostBook) -> list[HostSpan]:
+    """Return the names, lists and ranges that the text holds, in its order."""
+    found: list[HostSpan] = []
+
+    def take(match: re.Match[str]) -> str:
+        names = read_brackets(match[0], book)
+        found.extend([HostSpan(match.start(), match.end(), names)] if names else [])
+        return " " * len(match[0]) if names else match[0]
+
+    rest = BRACKETS.sub(take, text) if book else text
+    at = 0
+    while match := NAME.search(rest, at):
+        row = read_list(rest, match, book)
+        found += [HostSpan(match.start(), row.end, row.names)] if row else []
+        at = row.end if row else match.end()
+    found += [HostSpan(match.start(), match.end(), names) for match in _NODES.finditer(rest) if (names := _numbered(match, book))]
+    taken = {span.start for span in found}
+    for match in _CALLED.finditer(rest):
+        start, end = match.span(match.lastgroup or 0)
+        if start not in taken and (name := _called(match, book)):
+            found.append(HostSpan(start, end, [name]))
+    return sorted(found, key=lambda span: span.start)
 
 
 _BARE_NUMBER = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
@@ -120,152 +126,36 @@ def job_in(text: str) -> str:
     return found["job"].rstrip(".-") if found else ""
 
 
-class HostBook:
-    """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous.
-    `known`: hosts, or every name of theirs and the host that it is of. Written once for each inventory: its cost is that of all hosts."""
-
-    def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
-        host_of = known if isinstance(known, Mapping) else {host: host for host in known}
-        self._domains = domains
-        self._exact = {name.lower(): host for name, host in host_of.items()}
-        self._short = _unique((name.partition(".")[0].lower(), host) for name, host in host_of.items())
-        self._numbered = _unique((key, host) for name, host in host_of.items() if (key := _key(name.partition(".")[0])))
-        self.stems = {stem for host in known if (stem := _stem(host))}
-        self._letters = {_letters(stem) for stem in self.stems}
-        self._numbers = {number for host in known if (number := _digits(host))}
-        self._widths = {len(number) for number in self._numbers}
-        self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
-        """Hosts whose names are words."""
-        self._of_number = _unique((digits, host) for name, host in host_of.items() if (digits := _digits(name.partition(".")[0])))
-
-    def __bool__(self) -> bool:
-        return bool(self._exact)
-
-    def called(self, number: str) -> str | None:
-        """The one host that has this number, in this very spelling."""
-        return self._of_number.get(number)
-
-    def knows(self, name: str) -> str | None:
-        """The known host of this name."""
-        lowered = name.lower().rstrip(".")
-        short, _, domain = lowered.partition(".")
-        found = self._exact.get(lowered) or self._short.get(lowered)
-        if found or not self._ours(domain):
-            return found
-        return (self._short.get(short) if domain else None) or self._without_zeros(short)
-
-    def _ours(self, domain: str) -> bool:
-        """Whether a short name with this behind it may be one of the known hosts. A file is called after a host, too."""
-        if self._domains is None or "." not in domain or domain in self._domains:
-            return True
-        last = domain.rpartition(".")[2]
-        return last in _FILES or (not self._domains and last in _PRIVATE)
-
-    def _without_zeros(self, short: str) -> str | None:
-        host = self._numbered.get(_key(short)) if _key(short) else None
-        return host if host and len(short) < len(host.partition(".")[0]) else None
-
-    def has(self, name: str) -> bool:
-        """It is known in this very spelling."""
-        return name.lower() in self._exact or name.lower() in self._short
-
-    def resembles(self, name: str) -> bool:
-        """It is numbered like the known hosts."""
-        return _stem(name) in self.stems
-
-    def looks_like_one(self, name: str) -> bool:
-        """Numbered like the known hosts, spelt almost like one of them, or called what hosts are called anywhere."""
-        return self.resembles(name) or self._misspelt(name) or bool(self._exact and _HOST_WORD.match(name.partition(".")[0]))
-
-    def _misspelt(self, name: str) -> bool:
-        """Other separators, or one slip in the letters before the very number of a known host. `gpu3` and `gpu-12` are devices."""
-        letters, digits = _letters(_stem(name)), _digits(name)
-        if len(letters) < 2 or len(digits) < 2 or (_NO_HOST.match(name) and not digits.startswith("0")):
-            return False
-        if letters in self._letters:
-            return len(digits) in self._widths
-        return digits in self._numbers and any(len(theirs) > 2 and slips(letters, theirs) == 1 for theirs in self._letters)
-
-    def numbered(self, number: int) -> str | None:
-        """The host of this number, where all hosts share one stem."""
-        return self._numbered.get(f"{next(iter(self.stems))}{number}") if len(self.stems) == 1 else None
-
-
-def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    twice: set[str] = set()
-    for key, host in pairs:
-        if found.setdefault(key, host) != host:
-            twice.add(key)
-    return {key: host for key, host in found.items() if key not in twice}
-
-
-def _stem(name: str) -> str:
-    found = _NUMBER.match(name.partition(".")[0].lower())
-    return found[1] if found and found[1] else ""
-
-
-def _digits(name: str) -> str:
-    found = _NUMBER.match(name.partition(".")[0])
-    return found[2] if found else ""
-
-
-def _letters(stem: str) -> str:
-    return re.sub(r"[-_]", "", stem)
-
-
-def _key(short: str) -> str:
-    found = _NUMBER.match(short.lower())
-    return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
-
-
-def _bracketed(match: re.Match[str], book: HostBook) -> list[str]:
-    """The range's hosts; the range itself where it is one of the known hosts' and cannot be read."""
-    text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "").rstrip(".-")
-    ours = text.partition("[")[0].lower() in book.stems
-    return _expanded(text, book) or ([text] if ours else [])
-
-
-def _spanned(match: re.Match[str], book: HostBook) -> list[str]:
-    again = match["again"]
-    if again is not None and again.lower() != match["name"].lower():
-        return []
-    if not again and match["by"].strip() in ("to", "through", "thru", "until") and not match["by"].startswith(" "):
-        return []
-    ends = [f"{match['name']}{match[end]}" for end in ("low", "high")]
-    if match["by"] == "-" and not again and not all(book.has(name) for name in ends):
-        return []  # gpu-2-4 is more often a name than a range
-    return _expanded(f"{match['name']}[{match['low']}-{match['high']}]", book)
-
-
-def _listed(match: re.Match[str], book: HostBook) -> list[str]:
-    numbers = [match["low"], *re.findall(r"\d{1,6}", match["more"])]
-    if len({len(number) for number in numbers}) > 1 and not all(book.knows(f"{match['name']}{number}") for number in numbers):
-        return []
-    return _of_stem([f"{match['name']}{number}" for number in numbers], book)
-
-
-def _expanded(text: str, book: HostBook) -> list[str]:
-    try:
-        return _of_stem(expand(text), book)
-    except BadRange:
-        return []
-
-
-def _of_stem(names: list[str], book: HostBook) -> list[str]:
-    """A range counts when it is one of hosts: at least one is known, or numbered like one."""
-    real = len(names) <= _FEW and any(book.knows(name) or book.resembles(name) for name in names)
-    return names if real else []
+def _called(match: re.Match[str], book: HostBook) -> str:
+    """The name before or after a word for a host; a device's name only where a host of that number is known."""
+    name = (match["name"] or match["before"]).rstrip(".-_")
+    return name if book and (not NO_HOST.match(name) or (match["before"] and book.nearly(name))) else ""
 
 
 def _numbered(match: re.Match[str], book: HostBook) -> list[str]:
-    low, high = int(match["low"]), int(match["high"] or match["low"])
-    numbers = range(low, high + 1) if low <= high < low + _FEW else []
-    return [host for number in numbers if (host := book.numbered(number))]
+    """The hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
+    numbers = [int(match["first"])]
+    for step, number in _STEP.findall(match["more"]):
+        spans = _TO.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MOST_HOSTS
+        numbers += range(numbers[-1] + 1, int(number) + 1) if spans else [int(number)]
+    known = [host for number in numbers if (host := book.numbered(number))]
+    if not known or len(numbers) == 1:
+        return known
+    return [name for number in numbers[:MOST_HOSTS] if (name := book.numbered(number) or book.name_of(number))]
 
 
-def _sorted_out(found: list[tuple[int, str]], book: HostBook) -> Named:
-    names = [name for _, name in sorted(found, key=lambda row: row[0])]
-    hosts = dict.fromkeys(host for name in names if (host := book.knows(name)))
-    unknown = dict.fromkeys(name for name in names if not book.knows(name))
-    return Named(tuple(hosts), tuple(unknown))
+def sort_out(names: Iterable[str], book: HostBook, *, lenient: bool = False) -> Named:
+    """Return which of the names are known. `lenient`: a name that is one known host's but for its separators is that host's, and it is kept how
+    it was read."""
+    hosts: dict[str, None] = {}
+    unknown: list[str] = []
+    read_as: list[tuple[str, str]] = []
+    for name in dict.fromkeys(names):
+        if host := book.knows(name):
+            hosts[host] = None
+        elif lenient and (host := book.nearly(name)):
+            hosts[host] = None
+            read_as.append((name, host))
+        else:
+            unknown.append(name)
+    return Named(tuple(hosts), tuple(unknown), tuple(read_as))

@@ -1,11 +1,13 @@
 """A report in people's words, with or without pasted log lines → hosts, job, time, symptoms and signatures. Rules only; no model, no I/O."""
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from graph.reading.hosts import HostBook, hosts_in, job_in
+from graph.reading.fine_hosts import hosts_called_fine
+from graph.reading.host_book import HostBook
+from graph.reading.hosts import hosts_in, job_in
 from graph.reading.times import window
 from kb.logs.job.ranks import untag
 from kb.logs.job.reader import job_events
@@ -29,10 +31,13 @@ _LOG = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Understanding:
-    """`hosts` are known ones only. `signatures` are error classes, `xid:79`, `sxid:20034` and kernel events, as the text quotes them."""
+    """`hosts` are known ones only, without those that the text calls fine. `signatures` are error classes, `xid:79`, `sxid:20034` and kernel events,
+    as the text quotes them."""
 
     hosts: tuple[str, ...] = ()
     unknown_hosts: tuple[str, ...] = ()
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Names as they were written → the hosts that they were taken for."""
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -40,24 +45,29 @@ class Understanding:
     signatures: tuple[str, ...] = ()
 
 
-def understand(text: str, known_hosts: Collection[str] | HostBook, now: datetime, domains: Collection[str] | None = None) -> Understanding:
-    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` as of
-    `hosts_in`.
+def understand(
+    text: str, known_hosts: Collection[str] | HostBook, now: datetime, domains: Collection[str] | None = None, *, lenient: bool = False
+) -> Understanding:
+    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` and `lenient`
+    as of `hosts_in`.
     """
     text = text[:LONGEST]
     prose = _prose(text)
     signatures = _signatures(text, now)
-    named = hosts_in(text[:_LONGEST_WORDS], known_hosts, domains)
+    book = known_hosts if isinstance(known_hosts, HostBook) else HostBook(known_hosts, domains)
+    named = hosts_in(text[:_LONGEST_WORDS], book, lenient=lenient)
+    fine = hosts_called_fine(text, book)
     since, until = window(prose, now)
     symptoms = tuple(dict.fromkeys((*symptoms_in(prose), *symptoms_of(signatures))))
     return Understanding(
-        named.hosts,
-        named.unknown,
-        job_in(prose) or job_in(text[:_LONGEST_WORDS]),
-        since,
-        until,
-        symptoms or ("vague",),
-        signatures,
+        hosts=tuple(host for host in named.hosts if host not in fine),
+        unknown_hosts=named.unknown,
+        read_as=dict(named.read_as),
+        job=job_in(prose) or job_in(text[:_LONGEST_WORDS]),
+        since=since,
+        until=until,
+        symptoms=symptoms or ("vague",),
+        signatures=signatures,
     )
 
 

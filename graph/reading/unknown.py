@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from graph.report import Report
 from tools.inventory.jobs import WhyNowhere
-from tools.inventory.nearest import UnknownName, in_words
+from tools.inventory.nearest import MOST_SAID, UnknownName, in_words
 
 
 def hosts_said(unknown: Sequence[UnknownName]) -> str:
@@ -30,6 +30,15 @@ def job_said(job: str, why: WhyNowhere) -> str:
     return NOWHERE[why].format(job=job) if job else ""
 
 
+def readings_said(read_as: Mapping[str, str]) -> str:
+    """Say which names were taken for which hosts; empty without any."""
+    rows = [f"{name} as {host}" for name, host in read_as.items()]
+    more = f", and {len(rows) - MOST_SAID} more likewise" if len(rows) > MOST_SAID else ""
+    return f"I read {', '.join(rows[:MOST_SAID])}{more}." if rows else ""
+
+
 def said_in(report: Report) -> tuple[str, ...]:
     """What a report has to say of such names."""
-    return tuple(filter(None, (hosts_said(report.unknown_hosts), job_said(report.unknown_job, report.why_nowhere))))
+    return tuple(
+        filter(None, (readings_said(report.read_as), hosts_said(report.unknown_hosts), job_said(report.unknown_job, report.why_nowhere)))
+    )

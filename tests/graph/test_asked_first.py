@@ -119,6 +119,16 @@ async def test_what_is_abnormal_and_unexplained_there_is_said() -> None:
     assert report.about.found == "odd"
 
 
+async def test_what_all_hosts_share_is_not_told_as_the_hosts_own() -> None:
+    shared = [fact(host, "dmesg", "kernel.xid", 167, "gpu0") for host in HOSTS]
+    report = await run("is n2 healthy?", *shared)
+    assert report.headline == "n2: 7 checks, read 03:01, abnormal: as on all 4 hosts that were looked at: Xid 167 on gpu0."
+    report = await run("is n2 healthy?", *shared[:3])
+    assert report.headline == "n2: 7 checks, read 03:01, abnormal: Xid 167 on gpu0."
+    report = await run("job 4711 hangs on n2", *shared)
+    assert "unexplained on all 4 hosts that were looked at: Xid 167" in report.headline
+
+
 async def test_a_report_of_trouble_on_a_healthy_host_does_not_blame_it_on_another() -> None:
     report = await run("n2 is slow", LOST_ON_N3)
     assert (report.headline, report.also_seen) == ("n2: 7 checks, read 03:01, nothing abnormal.", (LOST,))

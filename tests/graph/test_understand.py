@@ -65,7 +65,7 @@ def test_hosts_are_found_however_they_are_written(text: str, hosts: tuple[str, .
 
 def test_short_and_full_names_of_a_host_are_one() -> None:
     known = ("ip-10-2-0-5.ec2.internal", "n5", "n6", "login01")
-    assert read("ip-10-2-0-5 and N5 fail, n6 is fine", known).hosts == ("ip-10-2-0-5.ec2.internal", "n5", "n6")
+    assert read("ip-10-2-0-5 and N5 fail, n6 is slow", known).hosts == ("ip-10-2-0-5.ec2.internal", "n5", "n6")
 
 
 def test_a_look_alike_is_no_known_host() -> None:

@@ -14,7 +14,7 @@ from graph.incident.conclude import LOOKED_AT_NO_MACHINE
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import Reading
 from graph.reading.hosts import hosts_in
-from graph.reading.unknown import NOWHERE, job_said
+from graph.reading.unknown import NOWHERE, job_said, said_in
 from graph.report import Report
 from graph.state import Attachment, Incident, Item, Origin
 from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
@@ -50,6 +50,50 @@ def test_names_that_nobody_knows_are_told_from_known_ones(text: str, hosts: tupl
 def test_a_full_name_is_ours_where_its_domain_is() -> None:
     named = hosts_in("gpu-003.dc1.example and gpu-004.dc2.example", FLEET, domains=("dc1.example",))
     assert (named.hosts, named.unknown) == (("gpu-003",), ("gpu-004.dc2.example",))
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "read_as", "unknown"),
+    [
+        ("gpu_003 hangs", ("gpu-003",), (("gpu_003", "gpu-003"),), ()),
+        ("gpu003 hangs", ("gpu-003",), (("gpu003", "gpu-003"),), ()),
+        ("GPU_003 hangs", ("gpu-003",), (("GPU_003", "gpu-003"),), ()),
+        ("gpu3 box hangs", ("gpu-003",), (("gpu3", "gpu-003"),), ()),
+        ("node gpu_3 hangs", (), (), ()),
+        ("gpu001-gpu003 hang", ("gpu-001", "gpu-002", "gpu-003"), tuple((f"gpu00{n}", f"gpu-00{n}") for n in (1, 2, 3)), ()),
+        ("gpu_001 to gpu_002 hang", ("gpu-001", "gpu-002"), (("gpu_001", "gpu-001"), ("gpu_002", "gpu-002")), ()),
+        ("gpu-003.dc1.example.com hangs", ("gpu-003",), (("gpu-003.dc1.example.com", "gpu-003"),), ()),
+        ("instance=gpu-003.dc1.example.com:9400", ("gpu-003",), (("gpu-003.dc1.example.com", "gpu-003"),), ()),
+        ('{instance="gpu-003.dc1.example.com:9400"} fires', ("gpu-003",), (("gpu-003.dc1.example.com", "gpu-003"),), ()),
+        ("instance=gpu-003:9400", ("gpu-003",), (), ()),
+        ("gpu19 hangs, gpu-003 too", ("gpu-003",), (), ("gpu19",)),
+        ("gup-003 hangs", (), (), ("gup-003",)),
+        ("gpu-099 hangs", (), (), ("gpu-099",)),
+        ("gpu_099 hangs", (), (), ("gpu_099",)),
+        ("gpu3 of gpu-002 hangs", ("gpu-002",), (), ()),
+        ("GPU 3, gpu3 and gpu7", (), (), ()),
+    ],
+)
+def test_a_name_with_other_separators_is_read_and_said(
+    text: str, hosts: tuple[str, ...], read_as: tuple[tuple[str, str], ...], unknown: tuple[str, ...]
+) -> None:
+    named = hosts_in(text, FLEET, domains=(), lenient=True)
+    assert (named.hosts, named.read_as, named.unknown) == (hosts, read_as, unknown)
+    strict = hosts_in(text, FLEET, domains=())
+    assert strict.read_as == ()
+    assert set(strict.hosts).isdisjoint(host for _, host in read_as)
+
+
+def test_a_name_that_two_hosts_may_have_is_read_as_neither() -> None:
+    named = hosts_in("gpu_003 hangs", ("gpu-003", "gpu-03"), domains=(), lenient=True)
+    assert (named.hosts, named.unknown) == ((), ("gpu_003",))
+    racks = ("b200-r7-01", "b200-r70-1")
+    assert hosts_in("b200_r7_01 hangs", racks, domains=(), lenient=True).hosts == ("b200-r7-01",)
+
+
+def test_a_full_name_of_another_domain_is_not_read_as_ours() -> None:
+    named = hosts_in("gpu-004.dc2.example hangs", FLEET, domains=("dc1.example",), lenient=True)
+    assert (named.hosts, named.unknown) == ((), ("gpu-004.dc2.example",))
 
 
 @dataclass
@@ -115,10 +159,32 @@ async def test_asking_again_without_a_known_host_never_becomes_a_ticket() -> Non
 
 async def test_the_host_that_was_meant_is_looked_at_once_it_is_named() -> None:
     thread = Thread()
-    await thread.say("gpu003 hangs")
+    await thread.say("gup-003 hangs")
     report = await thread.say("hosts gpu-003", data={"hosts": "gpu-003"})
     assert [(row.label, row.hosts) for row in report.root_causes] == [(LOST, ("gpu-003",))]
     assert (thread.looked_at, report.unknown_hosts) == ({"gpu-003"}, ())
+
+
+async def test_a_host_with_other_separators_is_looked_at_and_it_is_said_how_it_was_read() -> None:
+    thread = Thread()
+    report = await thread.say("gpu_003 hangs")
+    assert (thread.looked_at >= {"gpu-003"}, report.unknown_hosts) == (True, ())
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert "I read gpu_003 as gpu-003." in said_in(report)
+
+
+async def test_a_host_that_is_called_fine_is_not_accused() -> None:
+    thread = Thread(sick=(LOST_ON_3, fact("gpu-005", "dmesg", "kernel.xid", 79, "gpu3")))
+    report = await thread.say("gpu-005 is fine but gpu-003 hangs")
+    assert await thread.hosts() == ("gpu-003",)
+    assert report.root_causes[0].hosts[0] == "gpu-003"
+
+
+async def test_of_a_range_the_known_part_is_looked_at_and_the_rest_named() -> None:
+    thread = Thread(sick=())
+    report = await thread.say("gpu-006 bis gpu-010 hang")
+    assert thread.looked_at == {"gpu-006", "gpu-007", "gpu-008"}
+    assert [row.name for row in report.unknown_hosts] == ["gpu-009", "gpu-010"]
 
 
 async def test_of_known_and_unknown_hosts_the_known_ones_alone_are_looked_at() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import build_incident_graph, run_turn
@@ -13,6 +14,7 @@ from tools.inventory.jobs import JobPlace
 
 SMALL, LARGE = tuple(f"n{i}" for i in range(1, 5)), tuple(f"n{i}" for i in range(1, 81))
 LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
+KILLED_ON_N12 = fact("n12", "dmesg", "kernel.oom_kill", "python3")
 
 
 def world(hosts: tuple[str, ...], *sick: Fact) -> World:
@@ -67,3 +69,35 @@ async def test_hosts_of_other_groups_are_no_part_of_what_names_some() -> None:
     assert looked_at(of) == {"n1", "n2"}
     await run_turn(graph, ports, item("something is slow").model_copy(update={"incident": "inc-2"}))
     assert looked_at(of) == set(SMALL), "who names none means all that may be seen"
+
+
+FLEET = tuple(f"n{i}" for i in range(1, 25))
+
+
+@pytest.mark.parametrize(
+    ("sick", "hosts"),
+    [
+        ((KILLED_ON_N12,), {"n12"}),
+        ((), {"n12", "n13", "n14", "n15"}),
+        ((LOST_ON_N3,), {"n12", "n13", "n14", "n15"}),
+    ],
+)
+@pytest.mark.parametrize("option", [True, False])
+async def test_in_a_fleet_of_24_a_named_host_is_compared_with_a_few_peers(sick: tuple[Fact, ...], hosts: set[str], option: bool) -> None:
+    of = world(FLEET, *sick)
+    given = item("it is slow", data={"hosts": "n12"}) if option else item("it is slow on n12")
+    report = await run_turn(build_incident_graph(InMemorySaver()), of.ports(), given)
+    assert looked_at(of) == hosts
+    assert {host for row in report.root_causes for host in row.hosts} <= {"n12"}
+
+
+async def test_in_a_fleet_of_24_without_a_name_all_are_looked_at() -> None:
+    of = world(FLEET, LOST_ON_N3)
+    await run(of, "it is slow")
+    assert looked_at(of) == set(FLEET)
+
+
+async def test_beside_hosts_of_an_option_a_few_peers_are_looked_at_in_a_small_fleet_too() -> None:
+    of = world(tuple(f"n{i}" for i in range(1, 9)))
+    await run_turn(build_incident_graph(InMemorySaver()), of.ports(), item("it is slow", data={"hosts": "n7"}))
+    assert looked_at(of) == {"n7", "n8", "n1", "n2"}

@@ -23,7 +23,7 @@ from bot.terminal.knowledge import KnowledgeRow
 from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
 from graph.model.shapes import JudgeAnswer, Unheard
-from graph.reading.hosts import HostBook
+from graph.reading.host_book import HostBook
 from graph.reading.reports import Understanding
 from graph.report import Report
 from graph.state import Conjecture, Ladder

@@ -40,6 +40,7 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
         update={
             **said,
             "unknown_hosts": (),
+            "read_as": {},
             "unknown_job": "",
             "why_nowhere": "",
             "shown": (),
