@@ -78,8 +78,8 @@ class Belief:
 
     @property
     def accused(self) -> tuple[str, ...]:
-        """Guilty hosts. Those behind a bad switch only suffer from it."""
-        return () if self.leaf.scope == "switch" else self.subject.hosts
+        """Guilty hosts. Those behind a bad switch, and those that run a bad job, only suffer from it."""
+        return () if self.leaf.scope in ("switch", "job") else self.subject.hosts
 
     @property
     def posterior(self) -> float:

@@ -71,7 +71,7 @@ def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject
             shared = _shared(hits, seen.looked)
             return {Subject(): shared} if _speaks(shared) else {}
         case _:
-            return {Subject(): hits} if _speaks(hits) else {}
+            return _jobs(leaf, hits)
 
 
 def few_that_show(leaf: Leaf, hits: Hits, seen: Observed) -> frozenset[str]:
@@ -117,6 +117,40 @@ def _devices(leaf: Leaf, rows: Sorted) -> dict[Subject, Hits]:
 def _hosts(rows: Sorted) -> dict[Subject, Hits]:
     found = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _speaks(own)}
     return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
+
+
+def _jobs(leaf: Leaf, hits: Hits) -> dict[Subject, Hits]:
+    """Return the hosts on which a job meets its cause; hosts with the same clues are one subject, and each host's facts count there alone.
+
+    A job's log speaks for the whole job. What rests on the log may be contradicted by facts of any host, except those of clues with
+    `same_host`: they count only on hosts where the log was read, and a log tells such a cause of these hosts.
+    """
+    logs = [(clue, fact) for clue, fact in hits if _of_whole_job(fact)]
+    readers = {fact.host for clue, fact in logs if clue.weight > 0}
+    by_host: dict[str, Hits] = defaultdict(list)
+    for clue, fact in hits:
+        if not _of_whole_job(fact):
+            by_host[fact.host].append((clue, fact))
+    against = [hit for own in by_host.values() for hit in own if hit[0].weight < 0]
+    against_logs = [(c, f) for c, f in against if not c.same_host or f.host in readers or "" in readers]
+    by_clues: dict[frozenset[int], list[str]] = defaultdict(list)
+    for host, own in by_host.items():
+        if _speaks(own):
+            by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
+    found: dict[Subject, Hits] = {}
+    for hosts in by_clues.values():
+        own = [hit for host in hosts for hit in by_host[host]]
+        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
+        elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
+        found[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
+    if _speaks(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in found.values()):
+        of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
+        found.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
+    return found
+
+
+def _of_whole_job(fact: Fact) -> bool:
+    return not fact.host or fact.key.startswith("job.")
 
 
 def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:

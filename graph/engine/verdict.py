@@ -143,11 +143,13 @@ def _undecided(row: Belief, because: str) -> SetAside:
 
 
 def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
-    """What a machine says of itself beside causes that rest on a job's words alone."""
+    """What a machine says of itself beside causes that rest on a job's words alone; where all causes name their hosts, a machine of those."""
     if not roots or not all(_only_words(row) for row in roots):
         return None
     explained = frozenset().union(*(row.explains for row in roots))
-    return next((fact for fact in odd if fact.host and _hard(fact) and id(fact) not in explained), None)
+    hosts = {host for row in roots for host in row.subject.hosts} if all(row.subject.hosts for row in roots) else None
+    concerned = (fact for fact in odd if fact.host and (hosts is None or fact.host in hosts))
+    return next((fact for fact in concerned if _hard(fact) and id(fact) not in explained), None)
 
 
 def _hard(fact: Fact) -> bool:
