@@ -128,14 +128,14 @@ class Assessment:
 
     def hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
         """A label as people read it. A confirmed one names every host and device that is guilty of it; one that is undecided only because
-        hosts could not be looked at names those."""
+        hosts could not be looked at, or because few hosts show it, names those."""
         standing = self.standings[label]
         rows = [row for row in self.roots if row.label == label] or [standing.best]
         hides = standing.verdict == "confirmed" and self.hidden_behind(label)
         return Hypothesis(
             label=label,
-            hosts=standing.unseen or tuple(sorted({host for row in rows for host in row.accused})),
-            devices=() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named})),
+            hosts=standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused})),
+            devices=() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named})),
             tier=tier,
             verdict=standing.verdict,
             confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,

@@ -18,6 +18,9 @@ Hits = list[tuple[Clue, Fact]]
 QUORUM = 0.5
 """Share of the hosts that must show a fact before it speaks of what they have in common."""
 
+PLACE_QUORUM = 1 / 3
+"""The same for the hosts of one rack or behind one switch: two or more that share a place are rarely broken each for itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -75,7 +78,7 @@ def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject
 
 
 def few_that_show(leaf: Leaf, hits: Hits, seen: Observed) -> frozenset[str]:
-    """Hosts that show what would decide a cause of many hosts, where too few do for it to speak of what they have in common."""
+    """Hosts that show what would decide a cause of many hosts, whether or not enough of them do."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
     kept = hits if leaf.scope == "cluster" else _of_most_devices(hits, seen)
@@ -154,21 +157,31 @@ def _of_whole_job(fact: Fact) -> bool:
 
 
 def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
-    """Hosts of one rack or behind one switch that show the same. Where nobody told who stands where, those that show it are taken together."""
+    """Return the racks or switches of which enough hosts show the same. Hosts of unknown place are counted as one place.
+
+    Only facts of the hosts that show the cause contradict it: the others may be spared.
+    """
     members: dict[str, set[str]] = defaultdict(set)
-    showing = {fact.host for clue, fact in hits if fact.host and clue.weight > 0}
     for host in {host for hosts in looked.values() for host in hosts}:
-        place = lens.place(host, kind)
-        if place or host in showing:
-            members[place].add(host)
+        members[lens.place(host, kind)].add(host)
+    showing: dict[str, Hits] = defaultdict(list)
+    for clue, fact in hits:
+        if fact.host:
+            showing[lens.place(fact.host, kind)].append((clue, fact))
+    job = [hit for hit in hits if not hit[1].host]
     found: dict[Subject, Hits] = {}
-    for place, hosts in members.items():
-        inside = [(clue, fact) for clue, fact in hits if not fact.host or fact.host in hosts]
-        shared = _shared(inside, {check: seen & hosts for check, seen in looked.items()}, fewest=2)
-        guilty = tuple(sorted({fact.host for clue, fact in shared if fact.host and clue.weight > 0}))
+    for place, inside in showing.items():
+        shared = _shared([hit for hit in inside if hit[0].weight > 0], _inside(looked, members[place]), fewest=2, quorum=PLACE_QUORUM)
+        guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
-            found[Subject(guilty, f"{kind}:{place}" if place else "")] = shared
+            against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
+            subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
+            found[subject] = [*shared, *_shared(against, _inside(looked, guilty)), *job]
     return found
+
+
+def _inside(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
+    return {check: seen & hosts for check, seen in looked.items()}
 
 
 def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
@@ -179,8 +192,8 @@ def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
     return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.count(f.host, f.key)]
 
 
-def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits:
-    """Hits that enough of the hosts show. What a job's log says is said for the whole job."""
+def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1, quorum: float = QUORUM) -> Hits:
+    """Hits that enough of the hosts show, against a cause more than half. What a job's log says is said for the whole job."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
         showing[id(clue)].add(fact.host)
@@ -189,7 +202,8 @@ def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits
         if not fact.host or is_text(fact.key):
             return True
         hosts = showing[id(clue)] - {""}
-        return len(hosts) >= max(fewest, QUORUM * len(looked.get(fact.check, hosts)))
+        of = len(looked.get(fact.check, hosts))
+        return len(hosts) >= max(fewest, quorum * of) if clue.weight > 0 else 2 * len(hosts) > of
 
     return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
 

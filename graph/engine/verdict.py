@@ -59,6 +59,8 @@ class Standing:
     unasked: tuple[tuple[str, str], ...] = ()
     unseen: tuple[str, ...] = ()
     """The hosts that keep it undecided, where nothing else does."""
+    few: tuple[str, ...] = ()
+    """The hosts that show a cause of many hosts, where that does not prove it."""
     absent: bool = False
     """Rejected because what would show it does not, and nothing contradicts it: where looks cannot show every such cause, it may be all the same."""
 
@@ -224,13 +226,14 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
     if aside:
         return standing(aside.verdict, aside.because)
     if best.posterior >= WORTH_SAYING:
-        return standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
+        unproven = standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
+        return replace(unproven, few=tuple(sorted(best.few)))
     if unasked:
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if blind:
         return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
     if undecided := _undecidable(best, coverage):
-        return standing("inconclusive", undecided)
+        return replace(standing("inconclusive", undecided), few=tuple(sorted(best.few)))
     return replace(standing("rejected", _says_no(best, coverage)), absent=not best.against)
 
 
@@ -238,7 +241,7 @@ def _undecidable(row: Belief, coverage: Coverage) -> str:
     """Why nobody can say no to a cause that was looked at; empty where one can."""
     if not coverage.decidable(row.leaf):
         return "no check that was run can decide it"
-    return f"shows on {fold(row.shown)} alone, not on most of the hosts" if row.shown and not row.support else ""
+    return f"shows on {fold(row.few)} alone, not on most of the hosts" if row.few else ""
 
 
 def _seen(row: Belief) -> str:
