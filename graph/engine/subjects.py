@@ -18,8 +18,8 @@ Hits = list[tuple[Clue, Fact]]
 QUORUM = 0.5
 """Share of the hosts that must show a fact before it speaks of what they have in common."""
 
-PLACE_QUORUM = 1 / 3
-"""The same for the hosts of one rack or behind one switch: two or more that share a place are rarely broken each for itself."""
+PLACE_QUORUM, MOST_OF_PLACE = 1 / 3, 3
+"""The same for the hosts of one rack or behind one switch, at least two: three that share a place are rarely broken each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +171,25 @@ def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place)
     job = [hit for hit in hits if not hit[1].host]
     found: dict[Subject, Hits] = {}
     for place, inside in showing.items():
-        shared = _shared([hit for hit in inside if hit[0].weight > 0], _inside(looked, members[place]), fewest=2, quorum=PLACE_QUORUM)
+        shared = _of_place([hit for hit in inside if hit[0].weight > 0], _inside(looked, members[place]))
         guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
             against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
             subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
             found[subject] = [*shared, *_shared(against, _inside(looked, guilty)), *job]
     return found
+
+
+def _of_place(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
+    """Return the hits that enough hosts of a place show."""
+    showing: dict[int, set[str]] = defaultdict(set)
+    for clue, fact in hits:
+        showing[id(clue)].add(fact.host)
+    return [
+        (clue, fact)
+        for clue, fact in hits
+        if len(showing[id(clue)]) >= min(MOST_OF_PLACE, max(2, PLACE_QUORUM * len(looked.get(fact.check, ()))))
+    ]
 
 
 def _inside(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
@@ -192,7 +204,7 @@ def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
     return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.count(f.host, f.key)]
 
 
-def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1, quorum: float = QUORUM) -> Hits:
+def _shared(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
     """Hits that enough of the hosts show, against a cause more than half. What a job's log says is said for the whole job."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
@@ -203,7 +215,7 @@ def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1, quorum:
             return True
         hosts = showing[id(clue)] - {""}
         of = len(looked.get(fact.check, hosts))
-        return len(hosts) >= max(fewest, quorum * of) if clue.weight > 0 else 2 * len(hosts) > of
+        return len(hosts) >= QUORUM * of if clue.weight > 0 else 2 * len(hosts) > of
 
     return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
 

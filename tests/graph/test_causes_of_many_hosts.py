@@ -95,9 +95,16 @@ MANY = tuple(f"gpu-{n:03}" for n in range(1, 25))
 HOT = PLACES[0][2]
 
 
-def test_eight_hot_hosts_of_one_rack_of_24_are_one_cause() -> None:
-    now = told(seen("OTHER.INFRA.Rack_Cooling", HOT, 8, MANY), lambda host, kind: "r1", MANY)
-    assert [(row.label, row.hosts) for row in now.root_causes()] == [("OTHER.INFRA.Rack_Cooling", MANY[:8])]
+@pytest.mark.parametrize("guilty", [3, 8, 12, 24])
+@pytest.mark.parametrize("rack", ["r1", ""], ids=["one-rack", "unknown-racks"])
+def test_several_hot_hosts_of_one_rack_of_24_are_one_cause(rack: str, guilty: int) -> None:
+    now = told(seen("OTHER.INFRA.Rack_Cooling", HOT, guilty, MANY), lambda host, kind: rack, MANY)
+    assert [(row.label, row.hosts) for row in now.root_causes()] == [("OTHER.INFRA.Rack_Cooling", MANY[:guilty])]
+
+
+def test_each_hot_rack_is_a_cause_of_its_own_hosts() -> None:
+    now = told(seen("OTHER.INFRA.Rack_Cooling", HOT, 18, MANY), lambda host, kind: "r1" if host <= MANY[11] else "r2", MANY)
+    assert {(row.subject.device, row.subject.hosts) for row in now.roots} == {("rack:r1", MANY[:12]), ("rack:r2", MANY[12:18])}
 
 
 @pytest.mark.parametrize(
