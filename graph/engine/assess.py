@@ -5,7 +5,7 @@ machine looked at and nothing abnormal, anything less is ABSTAIN.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +18,7 @@ from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.nowhere import notes
 from graph.engine.prepare import gather
-from graph.engine.reference import Lens, is_text
+from graph.engine.reference import Lens, Place, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
 from graph.state import Blind, Evidence, FileSource, Hypothesis, Tier
 from kb.taxonomy.labels import Leaf, Taxonomy
@@ -146,14 +146,14 @@ class Assessment:
 
     def hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
         """A label as people read it. A confirmed one names every host and device that is guilty of it; one that is undecided only because
-        hosts could not be looked at names those."""
+        hosts could not be looked at, or because few hosts show it, names those."""
         standing = self.standings[label]
         rows = [row for row in self.roots if row.label == label] or [standing.best]
         hides = standing.verdict == "confirmed" and self.hidden_behind(label)
         return Hypothesis(
             label=label,
-            hosts=standing.unseen or tuple(sorted({host for row in rows for host in row.accused})),
-            devices=() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named})),
+            hosts=standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused})),
+            devices=() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named})),
             tier=tier,
             verdict=standing.verdict,
             confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,
@@ -179,6 +179,19 @@ class Assessment:
         for row in self.roots:
             found[row.label] |= row.shown
         return found
+
+    def is_of_cluster(self, label: str) -> bool:
+        """Whether a cause is of what all hosts depend on. An outside service is not: jobs may do without it."""
+        leaf = self.lens.taxonomy.leaves[label]
+        return leaf.scope == "cluster" and leaf.category != "OTHER"
+
+    def shared_with(self, hosts: Iterable[str]) -> frozenset[str]:
+        """Return the labels of confirmed causes of the cluster, and of switches and racks that these hosts hang on too."""
+        kinds: dict[str, Place] = {"switch": "leaf", "rack": "rack"}
+        places = {f"{kind}:{self.lens.place(host, kind)}" for host in hosts for kind in kinds.values()}
+        return frozenset(
+            row.label for row in self.roots if self.is_of_cluster(row.label) or (row.leaf.scope in kinds and row.subject.device in places)
+        )
 
     def root_causes(self) -> tuple[Hypothesis, ...]:
         """Confirmed labels, each once, most certain first."""

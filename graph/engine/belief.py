@@ -69,6 +69,8 @@ class Belief:
     against: tuple[Match, ...] = ()
     shown: frozenset[str] = frozenset()
     """Hosts that show any of it."""
+    few: frozenset[str] = frozenset()
+    """Hosts that show what would decide a cause of many hosts, where that is not proven."""
     explains: frozenset[int] = frozenset()
     """Identities of all facts that speak for it, also those not cited."""
 
@@ -78,8 +80,8 @@ class Belief:
 
     @property
     def accused(self) -> tuple[str, ...]:
-        """Guilty hosts. Those behind a bad switch only suffer from it."""
-        return () if self.leaf.scope == "switch" else self.subject.hosts
+        """Guilty hosts. Those behind a bad switch, and those that run a bad job, only suffer from it."""
+        return () if self.leaf.scope in ("switch", "job") else self.subject.hosts
 
     @property
     def posterior(self) -> float:
@@ -265,11 +267,12 @@ def beliefs(facts: Sequence[Fact], matcher: Matcher, priors: Mapping[str, float]
         start = leaf.prior + max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))
         hits = matcher.hits(leaf)
         found = subjects(leaf, hits, lens, seen)
-        rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
+        weighed = [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
-            bare = _weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)
-            few = few_that_show(leaf, hits, seen) if hits else frozenset()
-            rows.append(replace(bare, shown=few) if few else bare)
+            weighed = [_weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
+        if hits and (few := few_that_show(leaf, hits, seen)):
+            weighed = [row if row.proven else replace(row, few=few) for row in weighed]
+        rows += weighed
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 

@@ -18,6 +18,9 @@ Hits = list[tuple[Clue, Fact]]
 QUORUM = 0.5
 """Share of the hosts that must show a fact before it speaks of what they have in common."""
 
+PLACE_QUORUM, MOST_OF_PLACE = 1 / 3, 3
+"""The same for the hosts of one rack or behind one switch, at least two: three that share a place are rarely broken each for itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -71,11 +74,11 @@ def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject
             shared = _shared(hits, seen.looked)
             return {Subject(): shared} if _speaks(shared) else {}
         case _:
-            return {Subject(): hits} if _speaks(hits) else {}
+            return _jobs(leaf, hits)
 
 
 def few_that_show(leaf: Leaf, hits: Hits, seen: Observed) -> frozenset[str]:
-    """Hosts that show what would decide a cause of many hosts, where too few do for it to speak of what they have in common."""
+    """Hosts that show what would decide a cause of many hosts, whether or not enough of them do."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
     kept = hits if leaf.scope == "cluster" else _of_most_devices(hits, seen)
@@ -119,22 +122,78 @@ def _hosts(rows: Sorted) -> dict[Subject, Hits]:
     return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
 
 
-def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
-    """Hosts of one rack or behind one switch that show the same. Where nobody told who stands where, those that show it are taken together."""
-    members: dict[str, set[str]] = defaultdict(set)
-    showing = {fact.host for clue, fact in hits if fact.host and clue.weight > 0}
-    for host in {host for hosts in looked.values() for host in hosts}:
-        place = lens.place(host, kind)
-        if place or host in showing:
-            members[place].add(host)
+def _jobs(leaf: Leaf, hits: Hits) -> dict[Subject, Hits]:
+    """Return the hosts on which a job meets its cause; hosts with the same clues are one subject, and each host's facts count there alone.
+
+    A job's log speaks for the whole job. What rests on the log may be contradicted by facts of any host, except those of clues with
+    `same_host`: they count only on hosts where the log was read, and a log tells such a cause of these hosts.
+    """
+    logs = [(clue, fact) for clue, fact in hits if _of_whole_job(fact)]
+    readers = {fact.host for clue, fact in logs if clue.weight > 0}
+    by_host: dict[str, Hits] = defaultdict(list)
+    for clue, fact in hits:
+        if not _of_whole_job(fact):
+            by_host[fact.host].append((clue, fact))
+    against = [hit for own in by_host.values() for hit in own if hit[0].weight < 0]
+    against_logs = [(c, f) for c, f in against if not c.same_host or f.host in readers or "" in readers]
+    by_clues: dict[frozenset[int], list[str]] = defaultdict(list)
+    for host, own in by_host.items():
+        if _speaks(own):
+            by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
     found: dict[Subject, Hits] = {}
-    for place, hosts in members.items():
-        inside = [(clue, fact) for clue, fact in hits if not fact.host or fact.host in hosts]
-        shared = _shared(inside, {check: seen & hosts for check, seen in looked.items()}, fewest=2)
-        guilty = tuple(sorted({fact.host for clue, fact in shared if fact.host and clue.weight > 0}))
-        if len(guilty) > 1:
-            found[Subject(guilty, f"{kind}:{place}" if place else "")] = shared
+    for hosts in by_clues.values():
+        own = [hit for host in hosts for hit in by_host[host]]
+        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
+        elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
+        found[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
+    if _speaks(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in found.values()):
+        of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
+        found.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
     return found
+
+
+def _of_whole_job(fact: Fact) -> bool:
+    return not fact.host or fact.key.startswith("job.")
+
+
+def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
+    """Return the racks or switches of which enough hosts show the same. Hosts of unknown place are counted as one place.
+
+    Only facts of the hosts that show the cause contradict it: the others may be spared.
+    """
+    members: dict[str, set[str]] = defaultdict(set)
+    for host in {host for hosts in looked.values() for host in hosts}:
+        members[lens.place(host, kind)].add(host)
+    showing: dict[str, Hits] = defaultdict(list)
+    for clue, fact in hits:
+        if fact.host:
+            showing[lens.place(fact.host, kind)].append((clue, fact))
+    job = [hit for hit in hits if not hit[1].host]
+    found: dict[Subject, Hits] = {}
+    for place, inside in showing.items():
+        shared = _of_place([hit for hit in inside if hit[0].weight > 0], _inside(looked, members[place]))
+        guilty = {fact.host for _, fact in shared}
+        if len(guilty) > 1:
+            against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
+            subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
+            found[subject] = [*shared, *_shared(against, _inside(looked, guilty)), *job]
+    return found
+
+
+def _of_place(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
+    """Return the hits that enough hosts of a place show."""
+    showing: dict[int, set[str]] = defaultdict(set)
+    for clue, fact in hits:
+        showing[id(clue)].add(fact.host)
+    return [
+        (clue, fact)
+        for clue, fact in hits
+        if len(showing[id(clue)]) >= min(MOST_OF_PLACE, max(2, PLACE_QUORUM * len(looked.get(fact.check, ()))))
+    ]
+
+
+def _inside(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
+    return {check: seen & hosts for check, seen in looked.items()}
 
 
 def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
@@ -145,8 +204,8 @@ def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
     return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.count(f.host, f.key)]
 
 
-def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits:
-    """Hits that enough of the hosts show. What a job's log says is said for the whole job."""
+def _shared(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
+    """Hits that enough of the hosts show, against a cause more than half. What a job's log says is said for the whole job."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
         showing[id(clue)].add(fact.host)
@@ -155,7 +214,8 @@ def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits
         if not fact.host or is_text(fact.key):
             return True
         hosts = showing[id(clue)] - {""}
-        return len(hosts) >= max(fewest, QUORUM * len(looked.get(fact.check, hosts)))
+        of = len(looked.get(fact.check, hosts))
+        return len(hosts) >= QUORUM * of if clue.weight > 0 else 2 * len(hosts) > of
 
     return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
 

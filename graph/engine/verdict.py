@@ -63,6 +63,8 @@ class Standing:
     unasked: tuple[tuple[str, str], ...] = ()
     unseen: tuple[str, ...] = ()
     """The hosts that keep it undecided, where nothing else does."""
+    few: tuple[str, ...] = ()
+    """The hosts that show a cause of many hosts, where that does not prove it."""
     absent: bool = False
     """Rejected because what would show it does not, and nothing contradicts it: where looks cannot show every such cause, it may be all the same."""
 
@@ -147,11 +149,13 @@ def _undecided(row: Belief, because: str) -> SetAside:
 
 
 def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
-    """What a machine says of itself beside causes that rest on a job's words alone."""
+    """What a machine says of itself beside causes that rest on a job's words alone; where all causes name their hosts, a machine of those."""
     if not roots or not all(_only_words(row) for row in roots):
         return None
     explained = frozenset().union(*(row.explains for row in roots))
-    return next((fact for fact in odd if fact.host and _hard(fact) and id(fact) not in explained), None)
+    hosts = {host for row in roots for host in row.subject.hosts} if all(row.subject.hosts for row in roots) else None
+    concerned = (fact for fact in odd if fact.host and (hosts is None or fact.host in hosts))
+    return next((fact for fact in concerned if _hard(fact) and id(fact) not in explained), None)
 
 
 def _hard(fact: Fact) -> bool:
@@ -226,13 +230,14 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
     if aside:
         return standing(aside.verdict, aside.because)
     if best.posterior >= WORTH_SAYING:
-        return standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
+        unproven = standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
+        return replace(unproven, few=tuple(sorted(best.few)))
     if unasked:
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if blind:
         return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
     if undecided := _undecidable(best, coverage):
-        return standing("inconclusive", undecided)
+        return replace(standing("inconclusive", undecided), few=tuple(sorted(best.few)))
     return replace(standing("rejected", _says_no(best, coverage)), absent=not best.against)
 
 
@@ -240,7 +245,7 @@ def _undecidable(row: Belief, coverage: Coverage) -> str:
     """Why nobody can say no to a cause that was looked at; empty where one can."""
     if not coverage.decidable(row.leaf):
         return "no check that was run can decide it"
-    return f"shows on {fold(row.shown)} alone, not on most of the hosts" if row.shown and not row.support else ""
+    return f"shows on {fold(row.few)} alone, not on most of the hosts" if row.few else ""
 
 
 def _seen(row: Belief) -> str:

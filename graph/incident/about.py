@@ -19,13 +19,34 @@ HELD = ("proc.stopped", "proc.blocked")
 MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 
 
+def hosts_answered_first(case: Case) -> tuple[str, ...]:
+    """Return the hosts asked about, or of a job's trouble the hosts that the report names, if there are several.
+
+    Where a report of a job names one host, it is where the trouble was noticed: another host of the job may be guilty.
+    """
+    return tuple(expand(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
+
+
+def causes_in_order(case: Case, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """Return the causes that concern the hosts asked about, those of the whole cluster first, and the causes elsewhere."""
+    named = hosts_answered_first(case)
+    asked = named or case.asked
+    here, elsewhere = asked_first(now.root_causes(), asked, now.shown, now.shared_with(asked))
+    if not named and not here:
+        return elsewhere, []
+    return sorted(here, key=lambda row: not now.is_of_cluster(row.label)), elsewhere
+
+
 def asked_first(
-    roots: Sequence[Hypothesis], hosts: Iterable[str], shown: Mapping[str, Collection[str]] = MappingProxyType({})
+    roots: Sequence[Hypothesis],
+    hosts: Iterable[str],
+    shown: Mapping[str, Collection[str]] = MappingProxyType({}),
+    shared: Collection[str] = (),
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
     """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any. `shown`: label → hosts
-    that show it, of which the evidence cites some."""
+    that show it, of which the evidence cites some; `shared`: labels of causes that these hosts have in common with others."""
     asked = set(hosts)
-    here = [row for row in roots if not asked or _concerns(row, asked, shown.get(row.label, ()))]
+    here = [row for row in roots if not asked or row.label in shared or _concerns(row, asked, shown.get(row.label, ()))]
     return here, [row for row in roots if row not in here]
 
 
@@ -37,28 +58,28 @@ def _concerns(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
 
 def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
     """What is known of the hosts asked about. None where nobody asked about any, or where their trouble is told as a diagnosis anyhow."""
-    hosts = tuple(expand(case.turn.about))
-    here, elsewhere = asked_first(now.root_causes(), hosts, now.shown)
+    hosts = hosts_answered_first(case)
+    here, elsewhere = causes_in_order(case, now)
     if not hosts or not (elsewhere or case.turn.question):
         return None
-    coverage = replace(now.coverage, hosts=hosts)
-    looked = {check for host, check in coverage.asked if host in hosts and check in now.lens.checks and coverage.looked(host, check)}
-    blind = {check for host, check, _ in coverage.blind_spots() if host in hosts}
-    blind |= {row.names for row in now.hidden if set(row.hosts) & set(hosts)}
-    odd = _odd(now, hosts)
+    names, coverage = frozenset(hosts), replace(now.coverage, hosts=hosts)
+    looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.looked(host, check)}
+    blind = {check for host, check, _ in coverage.blind_spots() if host in names}
+    blind |= {row.names for row in now.hidden if names & set(row.hosts)}
+    odd = _odd(now, names)
     found: Found = "fault" if here else "odd" if odd else "blind" if blind or coverage.never_asked() else "nothing"
     return AboutHosts(
         hosts=hosts,
         found=found,
         checks=len(looked),
-        read=_read(case, hosts),
+        read=_read(case, names),
         blind=tuple(sorted(blind)),
         line=odd,
-        differs="".join(differences_said(case, now)[:1]),
+        differs="".join(differences_said(case, now, names)[:1]),
     )
 
 
-def _odd(now: Assessment, hosts: Sequence[str]) -> str:
+def _odd(now: Assessment, hosts: Collection[str]) -> str:
     """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
     that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
     here = [fact for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
@@ -68,15 +89,18 @@ def _odd(now: Assessment, hosts: Sequence[str]) -> str:
     return lines[0][:LONGEST_LINE] if lines else ""
 
 
-def _read(case: Case, hosts: Sequence[str]) -> datetime | None:
+def _read(case: Case, hosts: Collection[str]) -> datetime | None:
     """When the one that was looked at longest ago was last looked at. A log's lines have times of their own."""
-    latest = [[fact.time for fact in case.facts if fact.host == host and fact.time and not is_text(fact.key)] for host in hosts]
-    return min((max(times) for times in latest if times), default=None)
+    latest: dict[str, datetime] = {}
+    for fact in case.facts:
+        if fact.host in hosts and fact.time and not is_text(fact.key):
+            latest[fact.host] = max(fact.time, latest.get(fact.host, fact.time))
+    return min(latest.values(), default=None)
 
 
-def differences_said(case: Case, now: Assessment) -> tuple[str, ...]:
-    """What the hosts asked about have otherwise, in a few lines."""
-    asked = set(expand(case.turn.about)) or set(case.hosts)
+def differences_said(case: Case, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
+    """What these hosts, else those asked about, have otherwise, in a few lines."""
+    asked = set(hosts or expand(case.turn.about) or case.hosts)
     rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
     return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
 

@@ -247,7 +247,10 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     leaves = {fact.host: str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value}
 
     def place(host: str, kind: Place) -> str:
-        return leaves.get(host, "") if kind == "leaf" else ""
+        row = ports.inventory.hosts.get(host)
+        if kind == "rack":
+            return row.rack if row else ""
+        return leaves.get(host) or (row.leaf if row else "")
 
     stranger, kind = strangers(profile, facts), kind_of(ports.inventory)
     workers = frozenset(ports.inventory.workers)

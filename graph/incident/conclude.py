@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
 from graph.engine.peers import Baseline, baselines
-from graph.incident.about import about_hosts, asked_first, differences_said
+from graph.incident.about import about_hosts, causes_in_order, differences_said
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
@@ -38,7 +38,7 @@ from graph.reading.unknown import hosts_said, job_said
 from graph.report import AboutHosts, FileRead, Report, ShownPicture
 from graph.state import Hypothesis, Incident, Outcome, Stats
 from tools.fact import Status
-from tools.inventory.ranges import expand, fold
+from tools.inventory.ranges import fold
 
 LOOKED_AT_NO_MACHINE = "I looked at no machine."
 
@@ -141,8 +141,7 @@ def _cost(case: Case, ports: Ports) -> Stats:
 
 def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
-    here, elsewhere = asked_first(now.root_causes(), expand(turn.about), now.shown)
-    here = here if turn.about else [row for rows in asked_first(here, case.asked, now.shown) for row in rows]
+    here, elsewhere = causes_in_order(case, now)
     about, roots = about_hosts(case, now), (*here, *elsewhere)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     likely = likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None

@@ -68,6 +68,8 @@ class Clue:
     says: str
     expression: Expression = field(repr=False, compare=False)
     decisive: bool = False
+    same_host: bool = False
+    """Contradicts a job's log only on a host where that log was read. Facts of other hosts say nothing about it."""
 
     @property
     def low_trust(self) -> bool:

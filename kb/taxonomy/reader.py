@@ -171,17 +171,20 @@ class _Clue(StrictModel):
     weight: Annotated[Number, AfterValidator(_weight)]
     says: Annotated[Text, AfterValidator(_says)]
     decisive: Flag = False
+    same_host: Flag = False
 
     @model_validator(mode="after")
     def _heavy(self) -> "_Clue":
         if self.decisive and self.weight < _DECISIVE_AT_LEAST:
             raise ValueError(f"decisive evidence weighs at least {_DECISIVE_AT_LEAST}")
+        if self.same_host and self.weight > 0:
+            raise ValueError("same_host is for evidence against a cause")
         return self
 
     @property
     def clue(self) -> Clue:
         """As the engine weighs it."""
-        return Clue(self.id, self.key, self.when.source, self.weight, self.says, self.when, self.decisive)
+        return Clue(self.id, self.key, self.when.source, self.weight, self.says, self.when, self.decisive, self.same_host)
 
 
 def _evidence(clues: tuple[_Clue, ...]) -> tuple[_Clue, ...]:

@@ -45,6 +45,8 @@ class Reach(BaseModel):
     gpu_burn: str | None = None
     leaf: str | None = None
     """The leaf switch its adapters hang on, where that is known: tells a slow switch from a slow node."""
+    rack: str | None = None
+    """The rack it stands in, where that is known: hosts of one rack share its air and its power."""
     launcher: Literal["mpi", "srun", "torchrun"] | None = None
     """How a test over several hosts is started."""
     sku: str | None = None
@@ -144,6 +146,7 @@ class Host(BaseModel):
     object_store: str = ""
     tracker: str = ""
     leaf: str = ""
+    rack: str = ""
     launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
     sku: str = ""
     controller: str = ""
