@@ -11,7 +11,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
+from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd, was_odd
+from graph.engine.age import is_old
 from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
@@ -53,6 +54,8 @@ class Assessment:
     """(host, check, why) of what logs say of devices that a host does not have."""
     differing: tuple[Fact, ...] = ()
     """What hosts have otherwise than their peers, or than they had."""
+    old: tuple[Fact, ...] = ()
+    """Abnormal events of machines that came last long before the report and decide nothing."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -232,7 +235,14 @@ def assess(
         questioned=_questioned(matcher),
         uncounted=tuple(notes(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
+        old=worst_first(_old(ready, rows, matcher), asked, fits.of),
     )
+
+
+def _old(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> list[Fact]:
+    """Return old events that were abnormal, or that would have decided for a cause."""
+    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+    return [fact for fact in facts if is_old(fact) and (id(fact) in decisive or was_odd(fact, matcher.expected(fact)))]
 
 
 @dataclass(slots=True)
@@ -288,7 +298,8 @@ def _unexplained(fact: Fact) -> str:
     """An abnormality in words. That somebody took a node out of service is told as that."""
     if fact.key == "sched.state" and fact.host:
         return f"{fact.host} is {fact.in_words()}"
-    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}"
+    recurs = f" ({fact.attrs['chronic']})" if fact.attrs.get("chronic") else ""
+    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{recurs}"
 
 
 def worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:
