@@ -6,7 +6,7 @@ machine looked at and nothing abnormal, anything less is ABSTAIN.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
@@ -48,6 +48,8 @@ class Assessment:
     """What people complain of."""
     asked: tuple[str, ...] = ()
     """Hosts that people named; what is on them comes first."""
+    measured: tuple[tuple[str, ...], ...] = ()
+    """Exclusive checks that measure exactly what people complain of, each with its alternatives for fewer hosts."""
     questioned: Mapping[str, str] = field(default_factory=dict)
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
     uncounted: tuple[tuple[str, str, str], ...] = ()
@@ -92,7 +94,11 @@ class Assessment:
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
         """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
-        return () if self.roots else hidden_causes(self.standings.values(), self.symptoms, self.lens, self.coverage)
+        if self.roots:
+            return ()
+        named = tuple(host for host in self.asked if host in self.hosts)
+        coverage = replace(self.coverage, hosts=named) if named else self.coverage
+        return hidden_causes(self.standings.values(), self.symptoms, self.lens, coverage, self.measured)
 
     @property
     def narrow(self) -> bool:
@@ -216,9 +222,10 @@ def assess(
     opened: datetime | None = None,
     symptoms: Sequence[str] = (),
     asked: Sequence[str] = (),
+    measured: Sequence[tuple[str, ...]] = (),
 ) -> Assessment:
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
-    what people complain of; `asked` the hosts that they named.
+    what people complain of; `asked` the hosts that they named; `measured` the exclusive checks that measure what they complain of.
     """
     known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
     ready = gather(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
@@ -232,6 +239,7 @@ def assess(
         *(lens, tuple(hosts), rows, settled, coverage, odd),
         symptoms=tuple(symptoms),
         asked=tuple(asked),
+        measured=tuple(measured),
         questioned=_questioned(matcher),
         uncounted=tuple(notes(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
