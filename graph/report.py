@@ -178,6 +178,8 @@ class Report(Stored):
     """Of the causes of the taxonomy the likeliest, where none is proven: nothing is proposed for it."""
     differs: tuple[str, ...] = ()
     """What the hosts asked about have otherwise than most of their kind, or than they had: both values, what fits the report first."""
+    old: tuple[str, ...] = ()
+    """Abnormal events that came last long before the report and decided nothing: host, what, and how long ago."""
     outside: str = ""
     """What a model's reading takes for the cause where no label is it and no ideas were made; nothing was found on machines."""
     ideas: tuple[Conjecture, ...] = ()

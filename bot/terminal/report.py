@@ -54,6 +54,7 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += [part for idea in report.ideas for part in _idea(idea)]
     parts += _list("a second reading doubts it", report.doubts)
     parts += _list("differs from its peers, or from what it was", report.differs)
+    parts += _list("old, and not since: decides nothing", report.old)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from graph.engine.after_repairs import after_repairs, skews_of
+from graph.engine.age import EVENTS
 from graph.engine.assess import assess
-from graph.engine.prepare import EVENTS
 from graph.engine.reference import Lens
 from graph.engine.shown import Presence
 from graph.incident.case import lens_of

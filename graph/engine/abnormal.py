@@ -244,9 +244,14 @@ def _stands(fact: Fact) -> bool:
 
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
+    return not (fact.attrs and fact.attrs.get("aged") and not _stands(fact)) and was_odd(fact, expected)
+
+
+def was_odd(fact: Fact, expected: Value = None) -> bool:
+    """Abnormal, whenever that was, and not merely the echo of something else."""
     if fact.status is not Status.OK or fact.stale:
         return False
-    if fact.attrs and (fact.attrs.get("sympathetic") or (fact.attrs.get("aged") and not _stands(fact))):
+    if fact.attrs and fact.attrs.get("sympathetic"):
         return False
     if fact.attrs and fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.prepare import EVENTS
+from graph.engine.age import EVENTS
 from graph.state import Ladder
 from tools.fact import Fact
 

@@ -6,12 +6,13 @@ machine looked at and nothing abnormal, anything less is ABSTAIN.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd
+from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd, was_odd
+from graph.engine.age import is_old
 from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
@@ -47,12 +48,16 @@ class Assessment:
     """What people complain of."""
     asked: tuple[str, ...] = ()
     """Hosts that people named; what is on them comes first."""
+    measured: tuple[tuple[str, ...], ...] = ()
+    """Exclusive checks that measure exactly what people complain of, each with its alternatives for fewer hosts."""
     questioned: Mapping[str, str] = field(default_factory=dict)
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
     uncounted: tuple[tuple[str, str, str], ...] = ()
     """(host, check, why) of what logs say of devices that a host does not have."""
     differing: tuple[Fact, ...] = ()
     """What hosts have otherwise than their peers, or than they had."""
+    old: tuple[Fact, ...] = ()
+    """Abnormal events of machines that came last long before the report and decide nothing."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -89,7 +94,11 @@ class Assessment:
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
         """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
-        return () if self.roots else hidden_causes(self.standings.values(), self.symptoms, self.lens, self.coverage)
+        if self.roots:
+            return ()
+        named = tuple(host for host in self.asked if host in self.hosts)
+        coverage = replace(self.coverage, hosts=named) if named else self.coverage
+        return hidden_causes(self.standings.values(), self.symptoms, self.lens, coverage, self.measured)
 
     @property
     def narrow(self) -> bool:
@@ -138,7 +147,8 @@ class Assessment:
             return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.in_words()}"
         if fact.key == "sched.state" and fact.host:
             return f"{fact.host} is {fact.in_words()}"
-        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}"
+        recurs = f" ({fact.attrs['chronic']})" if fact.attrs.get("chronic") else ""
+        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{recurs}"
 
     def _elsewhere(self, hosts: Sequence[str]) -> bool:
         """Whether it is on other hosts than those asked about."""
@@ -244,9 +254,10 @@ def assess(
     opened: datetime | None = None,
     symptoms: Sequence[str] = (),
     asked: Sequence[str] = (),
+    measured: Sequence[tuple[str, ...]] = (),
 ) -> Assessment:
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
-    what people complain of; `asked` the hosts that they named.
+    what people complain of; `asked` the hosts that they named; `measured` the exclusive checks that measure what they complain of.
     """
     known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
     ready = gather(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
@@ -260,10 +271,18 @@ def assess(
         *(lens, tuple(hosts), rows, settled, coverage, odd),
         symptoms=tuple(symptoms),
         asked=tuple(asked),
+        measured=tuple(measured),
         questioned=_questioned(matcher),
         uncounted=tuple(notes(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
+        old=worst_first(_old(ready, rows, matcher), asked, fits.of),
     )
+
+
+def _old(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> list[Fact]:
+    """Return old events that were abnormal, or that would have decided for a cause."""
+    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+    return [fact for fact in facts if is_old(fact) and (id(fact) in decisive or was_odd(fact, matcher.expected(fact)))]
 
 
 @dataclass(slots=True)

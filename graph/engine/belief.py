@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graph.engine.prepare import EVENTS
+from graph.engine.age import EVENTS, OLD_ALONE, is_old
 from graph.engine.reference import Lens, is_text, may_be_text
 from graph.engine.subjects import Hits, Observed, Subject, few_that_show, subjects
 from kb.keys import find
@@ -142,7 +142,8 @@ class Matcher:
         return [(clue, fact) for clue in leaf.evidence for alike in self._for(clue) if _holds(clue, alike) for fact in alike.facts]
 
     def say(self, clue: Clue, fact: Fact) -> str:
-        return clue.say(fact, self.expected(fact), self._most(fact))
+        said = clue.say(fact, self.expected(fact), self._most(fact))
+        return f"{said} ({fact.attrs['chronic']})" if fact.attrs and fact.attrs.get("chronic") else said
 
     def _for(self, clue: Clue) -> list[Alike]:
         """The facts of a clue's key that its value does not rule out: a log can say any number of things, and most clues ask for one."""
@@ -295,6 +296,7 @@ def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matc
     doubted = sum(m.weight for m in matches if not may_be_text(leaf) and _doubtful(m.fact))
     most = max(LOW_TRUST_CAP, sum(weight for weight in trusted if weight > 0))
     odds = start + sum(trusted) + max(-LOW_TRUST_CAP, min(most, doubted))
+    odds = min(odds, max(start, OLD_ALONE)) if only_old(m.fact for m in matches if m.weight > 0) else odds
     return Belief(
         leaf,
         subject,
@@ -310,6 +312,12 @@ def _only_apart(matches: Iterable[Match]) -> bool:
     """Whether all that speaks for a cause are differences."""
     speaking = [match.fact.key for match in matches if match.weight > 0]
     return bool(speaking) and all(key in DIFFERENCES for key in speaking)
+
+
+def only_old(support: Iterable[Fact]) -> bool:
+    """Whether something speaks for a cause, and all of it is old events of machines."""
+    facts = list(support)
+    return bool(facts) and all(map(is_old, facts))
 
 
 def _weight(clue: Clue, fact: Fact) -> float:

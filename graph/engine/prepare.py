@@ -1,23 +1,21 @@
 """Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
 
-Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
-before the incident), `elsewhere` (of a device that the host does not have); to those of adapters `elsewhere` (on another kind of network than
+Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and `chronic`
+(`graph.engine.age`), `elsewhere` (of a device that the host does not have); to those of adapters `elsewhere` (on another kind of network than
 most of the host's).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from graph.engine.age import EVENTS, mark_age
 from graph.engine.derive import derived
 from graph.engine.nowhere import Devices, mark_nowhere
 from kb.address import bdf
 from tools.checks.services import FABRIC_MANAGER, NEEDED
 from tools.fact import Fact, Status
-
-AGED = timedelta(hours=24)
-"""An event this long before the incident was opened may be its cause, but cannot prove it."""
 
 FEWEST_ADAPTERS = 3
 """Adapters of a host it takes to speak of most of them."""
@@ -27,9 +25,6 @@ OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
 
 OF_HCAS = ("kernel.mlx5", "kernel.ib_link")
 """What the kernel says of adapters, which it may know by their address only."""
-
-EVENTS = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
-"""Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 
 def gather(
@@ -44,7 +39,7 @@ def gather(
     listed = _mark_stopped(list(facts), kind)
     named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
     named = mark_nowhere(named, Devices.of(listed, bus, adapters))
-    return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus, kind)])]
+    return mark_age(_mark_shared([*named, *derived(named, bus, kind)]), opened)
 
 
 def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -143,9 +138,3 @@ def _shareable(fact: Fact) -> bool:
 
 def _same(fact: Fact) -> tuple[str, str]:
     return fact.key, repr(fact.value)
-
-
-def _mark_age(fact: Fact, opened: datetime | None) -> Fact:
-    if opened is None or not fact.key.startswith(EVENTS) or fact.time is None or fact.time >= opened - AGED:
-        return fact
-    return replace(fact, attrs={**fact.attrs, "aged": True})

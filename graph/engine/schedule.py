@@ -1,23 +1,23 @@
 """Which look to buy next: the first wave of everything cheap, then one exclusive check at a time by what it tells a second. Pure."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from graph.engine.assess import Assessment
-from graph.engine.belief import Belief
+from graph.engine.belief import Belief, only_old
+from graph.engine.hidden import FEWEST
 from graph.engine.reference import Lens
 from kb.keys import find
 from tools.checks.row import Check
 
 WORTH_TESTING = 0.1
 """Posterior from which a cause deserves a check that takes a machine for itself."""
+SUSPECTED = 0.5
+"""The same where a cause is proven already: only strong suspicions are tested beside it."""
 
 DEVICES = ("gpu", "hca")
 """Scopes whose device has to be known before anybody can mend it."""
-
-FEWEST = {"pair": 2, "group": 3}
-"""Hosts from which a check of several can tell who is guilty: it needs all of the incident's, the good ones to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ def exclusive_offers(now: Assessment) -> list[Offer]:
 
 
 def _offer(check: Check, now: Assessment) -> Offer | None:
-    open_rows = [row for row in _unsettled(now) if check.id in row.leaf.confirms]
-    hosts = dict.fromkeys(host for row in open_rows for host in (row.subject.hosts or now.hosts))
+    open_rows = [row for row in _unsettled(now) if hosts_to_test(row, check, now)]
+    hosts = dict.fromkeys(host for row in open_rows for host in hosts_to_test(row, check, now))
     unasked = tuple(host for host in hosts if (host, check.id) not in now.coverage.asked)
     if check.scope != "host":
-        unasked = tuple(now.hosts) if len(unasked) == len(hosts) and len(now.hosts) >= FEWEST[check.scope] else ()
+        unasked = compared(check, hosts, now) if len(unasked) == len(hosts) else ()
     gain = sum(_bits(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
     return Offer(check.id, unasked, gain) if unasked and gain else None
 
@@ -66,14 +66,34 @@ def _names(scope: str, key: str, check: Check) -> bool:
 
 
 def _unsettled(now: Assessment) -> list[Belief]:
-    """Worth a test, neither proven nor set aside. Where a cause stands already only strong suspicions are."""
+    """Neither proven nor set aside."""
     aside = {id(row.belief) for row in now.settled.aside}
-    return [row for row in now.rows if worth_testing(row, now) and not row.proven and id(row) not in aside]
+    return [row for row in now.rows if not row.proven and id(row) not in aside]
 
 
-def worth_testing(row: Belief, now: Assessment) -> bool:
-    """Likely enough for a check that takes a machine for itself, or one that fits the symptoms and that nothing else can show."""
-    return row.posterior >= (0.5 if now.roots else WORTH_TESTING) or any(row.label == hidden.leaf.label for hidden in now.hidden)
+def hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str, ...]:
+    """Return the hosts where a belief asks for a check that takes GPUs for itself; none where no finding does.
+
+    A finding is a fact seen on a host that makes the cause likely enough, or a complaint about named hosts that fits it; or a cause that fits
+    the complaint and that nothing but this check can show. Words about no host, and old events, ask for none.
+    """
+    if check.id not in row.leaf.confirms:
+        return ()
+    if hidden := [one for one in now.hidden if one.leaf.label == row.label and check in one.checks]:
+        return hidden[0].hosts
+    if row.posterior < (SUSPECTED if now.roots else WORTH_TESTING) or only_old(match.fact for match in row.support):
+        return ()
+    if row.subject.hosts or row.shown:
+        return row.subject.hosts or now.hosts
+    complains = not set(row.leaf.symptoms).isdisjoint(now.symptoms)
+    return tuple(host for host in now.asked if host in now.hosts) if complains else ()
+
+
+def compared(check: Check, hosts: Collection[str], now: Assessment) -> tuple[str, ...]:
+    """Return the hosts for a check of several: those complained of, else all of the incident's, the good ones to compare with."""
+    complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in now.hidden)
+    whole = tuple(hosts) if complained else tuple(now.hosts)
+    return whole if len(whole) >= FEWEST[check.scope] else ()
 
 
 def _bits(p: float) -> float:

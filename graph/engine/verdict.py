@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.belief import CERTAIN, Belief
+from graph.engine.age import EVENTS, last_seen
+from graph.engine.belief import CERTAIN, Belief, only_old
 from graph.engine.coverage import Coverage
 from graph.engine.derive import REPEATING
-from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
 from graph.state import Verdict
 from kb.taxonomy.labels import Leaf
@@ -255,6 +255,9 @@ def _seen(row: Belief) -> str:
 def _says_no(row: Belief, coverage: Coverage) -> str:
     if row.against:
         return row.against[0].says
+    if only_old(match.fact for match in row.support):
+        fact = row.support[0].fact
+        return f"{row.support[0].says}, last {last_seen(fact):%Y-%m-%d %H:%M} UTC, and not since"
     by_check = {
         check.id: {host for host in coverage.hosts if coverage.looked(host, check.id)} for check in coverage.lens.deciding(row.leaf)
     }

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
+from graph.engine.age import old_in_words
 from graph.engine.assess import Assessment
 from graph.engine.peers import rare_first
 from graph.engine.reference import is_text
@@ -103,6 +104,12 @@ def differences_said(case: Case, now: Assessment, hosts: Collection[str] = ()) -
     asked = set(hosts or expand(case.turn.about) or case.hosts)
     rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
     return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
+
+
+def old_said(case: Case, now: Assessment) -> tuple[str, ...]:
+    """Return what logs say of long ago, in a few lines."""
+    rows = (f"{fact.host or 'in what was handed in'}: {old_in_words(fact, case.item.at)}" for fact in now.old[:MOST_DIFFERENCES])
+    return tuple(row[:LONGEST_DIFFERENCE] for row in rows)
 
 
 def in_words(about: AboutHosts, today: datetime) -> str:

@@ -13,6 +13,7 @@ from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
 from graph.incident.visible import scope_of
 from graph.ports import Ports
+from graph.reading.complaints import measured_complaints
 from graph.rows import IncidentRows, read_ladders
 from graph.state import CUSTOMER, SIDE, Incident, ItemKind, Ladder, Origin
 from tools.fact import FROM_FILE, Fact, Status, Value
@@ -188,6 +189,16 @@ class Case(IncidentRows):
     def opened(self) -> datetime:
         return self.opened_at or self.item.at
 
+    @property
+    def measured(self) -> tuple[tuple[str, ...], ...]:
+        """The exclusive checks that measure exactly what people complain of."""
+        return measured_complaints(self.brief.text, self.brief.symptoms)
+
+    @property
+    def onset(self) -> datetime:
+        """When the trouble began: as people say, at the latest when they reported it."""
+        return min(self.opened, self.brief.since) if self.brief.since else self.opened
+
     @cached_property
     def hosts(self) -> tuple[str, ...]:
         """Hosts in question."""
@@ -271,7 +282,7 @@ async def weigh(case: Case, ports: Ports) -> Assessment:
     """The engine's view of the incident now. Nodes that see the same facts and priors share it. The facts of many hosts are weighed beside
     the loop, which others wait for."""
     turn, symptoms = case.turn, case.brief.symptoms
-    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.opened, symptoms, case.asked)
+    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.onset, symptoms, case.asked, case.measured)
     if name not in ports.recent:
         weighing = partial(_weighed, case, ports)
         _remember(ports, name, await asyncio.to_thread(weighing) if len(case.facts) > MANY else weighing())
@@ -280,7 +291,9 @@ async def weigh(case: Case, ports: Ports) -> Assessment:
 
 def _weighed(case: Case, ports: Ports) -> Assessment:
     turn = case.turn
-    now = assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, case.brief.symptoms, case.asked)
+    now = assess(
+        case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.onset, case.brief.symptoms, case.asked, case.measured
+    )
     return now.judged()
 
 

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
 from graph.engine.peers import Baseline, baselines
-from graph.incident.about import about_hosts, causes_in_order, differences_said
+from graph.incident.about import about_hosts, causes_in_order, differences_said, old_said
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
@@ -158,6 +158,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         could_not_look=now.could_not_look()[:MOST_BLIND],
         questions=questions,
         differs=() if outcome == "diagnosed" else differences_said(case, now),
+        old=old_said(case, now),
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         likely=likely,
         outside=turn.outside if outcome == "no_fault" and likely is None else "",
@@ -256,8 +257,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {counts.looked(case.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        differs = differences_said(case, now)[:1]
-        return f"No fault found: {counts.looked(case.stats)}, nothing abnormal{f', but {differs[0]}' if differs else ''}."
+        beside = (*old_said(case, now)[:1], *differences_said(case, now)[:1])
+        return f"No fault found: {counts.looked(case.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
     return f"No cause proven: {counts.looked(case.stats)}; {why}."
 

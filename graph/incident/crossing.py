@@ -47,5 +47,5 @@ def crossing_causes(found: tuple[Hypothesis, ...], case: Case, now: Assessment, 
     if len(told) == len(case.facts):
         return None
     labels = {cause.label for cause in found}
-    shown = assess(told, now.lens, case.hosts, case.turn.priors, case.opened, case.brief.symptoms)
+    shown = assess(told, now.lens, case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
     return tuple(cause for cause in shown.root_causes() if cause.label in labels)

@@ -165,7 +165,7 @@ def _asked_with(check: str, ports: Ports) -> str:
 def likely_by(case: Case, ports: Ports, answers: Sequence[Answer]) -> Likely | None:
     """The first cause that these answers prove already; for display only, as devices have no names before a host is through."""
     facts = after_repairs(merged(case.facts, told(Wave(tuple(answers)))), cursors(case.ladders))
-    now = assess(facts, lens_of(ports, facts), case.hosts, case.turn.priors, case.opened, case.brief.symptoms)
+    now = assess(facts, lens_of(ports, facts), case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
     causes = now.root_causes()
     if not causes:
         return None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 from langgraph.runtime import Runtime
@@ -11,6 +12,7 @@ from graph.conversation.guessed import choices, is_left, with_guess
 from graph.conversation.intents import Intent
 from graph.conversation.said import ALL, OTHERS
 from graph.engine.abnormal import is_odd
+from graph.engine.age import LOG_END, MACHINE_EVENTS
 from graph.engine.prior import likely_by_words
 from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
@@ -30,6 +32,8 @@ from graph.reading.times import window
 from graph.report import FileRead
 from graph.state import CUSTOMER, SIDE, Attachment, Brief, Incident, ItemKind, LogDigest
 from kb.address import bdf
+from kb.logs.timestamps import split
+from kb.scan import lines_in
 from tools.apart import LONG
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import FROM_FILE, Fact
@@ -39,6 +43,8 @@ from tools.remedies import REMEDIES
 
 MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
 MOST_FILES = 10
+LONGEST_TAIL, MOST_TAIL = 16_384, 50
+"""Characters and lines at the end of a log in which its newest time is looked for."""
 ASKING: frozenset[ItemKind] = frozenset({"status", "why", "ask"})
 """Items that want an answer from what is known."""
 
@@ -147,11 +153,22 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
         found, left_out = kept_of(read.pasted, (*case.facts, *facts), addresses)
         if not is_file(given):  # a block of a message may be a command, and nobody expects that it is read
             found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
+        found = _with_log_end(found, text, case.item.at)
         facts += [handed_in(case, given.name, fact.at("", time=case.item.at, sha256=given.sha256)) for fact in found]
         logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])
         files += [acknowledged(given, found, is_odd, left_out, recognised=read.pasted.recognised)] if is_file(given) else []
     return "\n".join(texts), facts, logs, files[:MOST_FILES]
+
+
+def _with_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, ...]:
+    """Return the facts of a log; where its newest line is later than the report, events are told when that was."""
+    times = [moment for line in lines_in(text[-LONGEST_TAIL:])[-MOST_TAIL:] if (moment := split(line, at).time)]
+    newest = max((moment for moment in times if moment.tzinfo), default=at)
+    if newest <= at:
+        return tuple(facts)
+    end = {LOG_END: newest.isoformat()}
+    return tuple(replace(fact, attrs={**fact.attrs, **end}) if fact.key.startswith(MACHINE_EVENTS) else fact for fact in facts)
 
 
 def handed_in(case: Case, name: str, fact: Fact) -> Fact:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from graph.engine.assess import Assessment
-from graph.engine.schedule import worth_testing
+from graph.engine.schedule import hosts_to_test
 from graph.ladders.build import Yard, enter
 from graph.state import Ladder, Rung
 from tools.checks.row import Check
@@ -18,11 +18,11 @@ def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[L
         return []
     busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
     for row in now.rows:
-        if row.proven or not worth_testing(row, now):
+        if row.proven:
             continue
         checks = [now.lens.checks[name] for name in row.leaf.confirms if name in now.lens.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
-            hosts = sorted(host for host in row.subject.hosts or now.hosts if (check.id, host) in busy)[:MOST_HOSTS]
+            hosts = sorted(host for host in hosts_to_test(row, check, now) if (check.id, host) in busy)[:MOST_HOSTS]
             if hosts and not _asked(check, hosts, known):
                 return [_ladder(row.label, check, hosts, yard, known)]
     return []

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from graph.engine.age import EVENTS
 from graph.engine.assess import Assessment
-from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
 from graph.engine.shown import Presence, concerns, shown
 from graph.state import Ladder, Rung

@@ -84,6 +84,7 @@ def render(
             *_logs(report, own),
             *_likely(report, titles),
             *_differs(report),
+            *_old(report),
             *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE),))] if report.outside else []),
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
@@ -181,6 +182,11 @@ def _logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
 def _differs(report: Report) -> list[Block]:
     """What the hosts asked about have otherwise than their peers, or than they had."""
     return [blocks.section((bold("Differs from its peers"),)), blocks.quote(report.differs)] if report.differs else []
+
+
+def _old(report: Report) -> list[Block]:
+    """Events of long ago that decided nothing."""
+    return [blocks.section((bold("Old, and not since"),)), blocks.quote(report.old)] if report.old else []
 
 
 def _likely(report: Report, titles: Titles) -> list[Block]:

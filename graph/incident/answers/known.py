@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from graph.conversation.said import ALL, OTHERS, Said
+from graph.engine.age import EVENTS
 from graph.engine.assess import Assessment
-from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
 from graph.incident.about import asked_first
 from graph.incident.answers.kinds import answering

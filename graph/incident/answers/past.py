@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.prepare import EVENTS
+from graph.engine.age import EVENTS
 from graph.engine.reference import is_text
 from graph.incident.answers import earlier
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, readable, say, source, unknown_said
@@ -94,7 +94,7 @@ async def happened_before(asked: Asked) -> Concluded:
 
 
 def _in_the_log(asked: Asked) -> list[str]:
-    old = [fact for fact in asked.now.odd if fact.attrs.get("aged") and fact.host]
+    old = [fact for fact in (*asked.now.old, *asked.now.odd) if fact.attrs.get("aged") and fact.host]
     return [
         f"On {fact.host} the {name_of(fact.check)} shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]
     ]

@@ -48,7 +48,7 @@ async def checked(concluded: Concluded, case: Case, now: Assessment, ports: Port
     """The same with its reasoning kept, or an abstention where that does not hold; and what the incident keeps of it."""
     turn, brought = case.turn, await _with_brought(case, ports)
     receipts, asked = brought.get("receipts", case.stored.get("receipts", "")), dict(Counter(turn.asked_model))
-    under = StandsOn(case.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, case.opened.isoformat())
+    under = StandsOn(case.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, case.onset.isoformat())
     graph = reasoned(
         Thought(
             incident=case.id,

@@ -1,0 +1,151 @@
+"""How old errors are: one old event decides nothing and is told as old, an error that recurs over days is a chronic cause."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.engine.age import OLD_ALONE, RECURRING_COUNT, old_in_words
+from graph.engine.assess import Assessment, assess
+from graph.engine.reference import Lens
+from graph.state import Attachment
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
+from tests.support.talk import Talk, case_of
+from tools.checks import CHECKS
+from tools.checks.kernel import parse_kernel_log, settle
+from tools.fact import Fact
+
+TAXONOMY = load_taxonomy().decidable
+HOST = "gpu-001"
+LINES = {
+    "xid": "NVRM: Xid (PCI:0000:5d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    "sxid": "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+    "ecc": "NVRM: Xid (PCI:0000:5d:00): 48, pid=4242, name=python3, DBE (double bit error) ECC Error",
+    "cable": "mlx5_core 0000:18:00.0: Port module event: module 0, Cable unplugged",
+    "flap": "\n".join(["ib0: Lost carrier"] * 3),
+    "oom": "Out of memory: Killed process 4242 (python3) total-vm:1000kB, anon-rss:900kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB",
+    "mce": "{1}[Hardware Error]: event severity: fatal",
+    "aer": "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:5d:00.0",
+    "nvme": "nvme nvme0: I/O 12 QID 3 timeout, aborting",
+    "thermal": "CPU3: Core temperature above threshold, cpu clock throttled (total events = 3)",
+}
+ONE_OLD, ONE_NEW = (216.0,), (1.0,)
+RECURRING_OLD, RECURRING_UNTIL_NOW = (216.0, 160.0, 120.0, 72.0), (216.0, 150.0, 90.0, 40.0, 1.0)
+"""Hours before the report."""
+
+
+def log(line: str, hours: tuple[float, ...], by: datetime = T0) -> str:
+    return "".join(
+        f"{by - timedelta(hours=hour):%Y-%m-%dT%H:%M:%S.000000+00:00} {HOST} kernel: {row}\n" for hour in hours for row in line.split("\n")
+    )
+
+
+def seen(line: str, hours: tuple[float, ...], host: str = HOST) -> list[Fact]:
+    return [replace(fact.at(host, time=T0), host=host) for fact in settle(parse_kernel_log(log(line, hours)))]
+
+
+def weighed(facts: list[Fact]) -> Assessment:
+    return assess(facts, Lens(TAXONOMY, CHECKS), (HOST,), None, T0)
+
+
+def likely(now: Assessment) -> dict[str, bool]:
+    """Labels that are worth saying, each with whether it is proven."""
+    return {row.label: row.proven for row in now.rows if row.posterior >= 0.5 and row.support}
+
+
+@pytest.mark.parametrize("host", [HOST, ""])
+@pytest.mark.parametrize("kind", LINES)
+def test_one_old_event_decides_nothing_and_is_told_as_old(kind: str, host: str) -> None:
+    now = weighed(seen(LINES[kind], ONE_OLD, host))
+    assert not now.roots
+    assert not likely(now)
+    assert all(row.log_odds <= OLD_ALONE for row in now.rows if row.support)
+    assert not now.odd
+    assert [old_in_words(fact, T0) for fact in now.old], "nothing tells of it"
+    assert all(old_in_words(fact, T0).endswith(", 9 days ago, not since") for fact in now.old)
+
+
+@pytest.mark.parametrize("host", [HOST, ""])
+@pytest.mark.parametrize("kind", LINES)
+@pytest.mark.parametrize("hours", [RECURRING_OLD, RECURRING_UNTIL_NOW])
+def test_what_recurs_over_days_decides_like_a_new_event(kind: str, host: str, hours: tuple[float, ...]) -> None:
+    new, recurring = weighed(seen(LINES[kind], ONE_NEW, host)), weighed(seen(LINES[kind], hours, host))
+    assert likely(recurring).keys() == likely(new).keys()
+    assert all(likely(recurring)[label] for label, proven in likely(new).items() if proven)
+    assert not recurring.old
+    first, last = T0 - timedelta(hours=hours[0]), T0 - timedelta(hours=hours[-1])
+    series = f"({len(hours) * len(LINES[kind].split(chr(10)))} times, first {first:%Y-%m-%d %H:%M}, last {last:%Y-%m-%d %H:%M} UTC)"
+    said = [match.says for row in recurring.rows for match in row.support if match.fact.key.startswith("kernel.")]
+    assert said or any(series in line for line in recurring.why_unsure)
+    assert all(says.endswith(series) for says in said)
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_one_new_event_is_as_it_was(kind: str) -> None:
+    now = weighed(seen(LINES[kind], ONE_NEW))
+    assert not now.old
+    assert now.odd or now.roots or likely(now)
+
+
+@pytest.mark.parametrize(
+    ("hours", "chronic"),
+    [
+        ((216.0, 192.0, 168.0), True),  # three on three days
+        ((49.0, 48.9, 1.0), True),
+        ((216.0, 168.0), False),  # a coincidence
+        ((216.0, 215.9, 215.8, 215.5, 210.0), False),  # one episode
+        ((720.0, 696.0, 648.0), False),  # quiet for a month: repaired
+    ],
+)
+def test_count_spread_and_last_seen_make_a_series(hours: tuple[float, ...], chronic: bool) -> None:
+    now = weighed(seen(LINES["xid"], hours))
+    assert bool(now.roots or likely(now)) is chronic
+    assert bool(now.old) is not chronic
+
+
+def test_what_was_repaired_since_begins_no_series() -> None:
+    facts = [replace(fact, stale=True) for fact in seen(LINES["xid"], RECURRING_OLD)]
+    now = weighed(facts)
+    assert not now.roots
+    assert not likely(now)
+
+
+def test_events_without_a_time_are_as_new_as_the_look() -> None:
+    text = "\n".join(f"[{n}00.000001] {LINES['xid']}" for n in range(1, RECURRING_COUNT))
+    now = weighed([fact.at(HOST, time=T0) for fact in settle(parse_kernel_log(text))])
+    assert likely(now) == likely(weighed(seen(LINES["xid"], ONE_NEW)))
+    assert not now.old
+
+
+def test_two_old_events_of_two_causes_are_both_told() -> None:
+    now = weighed([*seen(LINES["xid"], ONE_OLD), *seen(LINES["nvme"], ONE_OLD)])
+    assert len(now.old) == 2
+
+
+async def pasted(hours: tuple[float, ...], words: str = "please look at this log", ahead: timedelta = timedelta()) -> str:
+    """What is reported of a log that was attached to a healthy site; `ahead`: how far its clock is before ours."""
+    talk = Talk.over(staged(case_of(nodes=("gpu-001", "gpu-002"))))
+    by = talk.stage.clock.now() + ahead
+    last = f"{by - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S.000000+00:00} {HOST} kernel: eth0: Link is Up\n"
+    report = await talk.reports(words, Attachment(name="kern.log", text=log(LINES["xid"], hours, by) + last))
+    return " | ".join((report.outcome, report.likely.label if report.likely else "", *report.old))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("hours", "words", "ahead", "outcome", "told"),
+    [
+        (ONE_OLD, "please look at this log", 0, "no_fault", "9 days ago, not since"),
+        (ONE_OLD, "please look at this log", 20, "no_fault", "not since"),  # old by the log's own newest line alone
+        (ONE_OLD, "a job failed 9 days ago, see this log", 0, "abstained", ""),  # that is when it happened
+        (ONE_NEW, "please look at this log", 0, "abstained", ""),
+        (RECURRING_OLD, "please look at this log", 0, "abstained", ""),
+    ],
+)
+async def test_an_attached_log_is_as_old_as_its_lines(hours: tuple[float, ...], words: str, ahead: int, outcome: str, told: str) -> None:
+    said = await pasted(hours, words, timedelta(days=ahead))
+    assert said.startswith(outcome)
+    assert ("not since" in said) is bool(told)
+    assert told in said
