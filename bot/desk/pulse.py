@@ -153,6 +153,11 @@ class Pulse:
         """Whether anybody spoke in the thread, to us or to each other."""
         return bool(await awaited(self._redis.hget(self._names.of(incident, "pulse"), "who")))
 
+    async def last_word(self, incident: str) -> datetime | None:
+        """Return when the last message of a person or of ours was written in the thread; None where none is known."""
+        raw = await awaited(self._redis.hget(self._names.of(incident, "pulse"), "ts"))
+        return datetime.fromtimestamp(float(raw), UTC) if raw else None
+
     async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
         """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
