@@ -86,7 +86,8 @@ def _done(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
 async def happened_before(asked: Asked) -> Concluded:
     """What came back in this one, closed incidents of the same host or cause, and recorded ones like it."""
     back = [row for row in asked.case.ladders if row.outcome == "recurred"]
-    lines = [f"Yes, in this incident: {asked.title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    yes = "Yes, in this incident" if asked.said.predicate == "happened" else "In this incident"
+    lines = [f"{yes}: {asked.title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
     of = earlier.sought(asked)
     kept, threads = earlier.told(asked, of, await asked.ports.earlier(of))
     concluded = say(asked, [*lines, *kept, *_in_the_log(asked), *await _recorded(asked)], most=MOST_SAID)

@@ -68,7 +68,7 @@ async def test_other_trouble_of_the_host_is_no_repetition() -> None:
     ecc = EarlierCause(label=ECC, hosts=("gpu-003",))
     talk, _ = await talk_with(Recalled((row("a", 2, ecc),), T0 - timedelta(days=3)))
     none, other, line, *_ = (await talk.says(ASK)).splitlines()
-    assert none.startswith("No closed incident")
+    assert none.startswith("None of the closed incidents")
     assert "gpu-003" in other
     assert "(another cause)" in line
 
@@ -85,12 +85,12 @@ async def test_five_are_told_and_the_rest_are_counted() -> None:
 
 async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
     talk, _ = await talk_with(Recalled())
-    assert "No closed incident" in await talk.says(ASK)
+    assert "None of the closed incidents" in await talk.says(ASK)
     talk, _ = await talk_with(Recalled(could_not="my store did not answer (TimeoutError)"))
     answer = await talk.says(ASK)
     assert "I could not look" in answer
     assert "(TimeoutError)" in answer
-    assert "No closed incident" not in answer
+    assert "None of the closed incidents" not in answer
 
 
 async def test_who_names_a_host_hears_of_that_host() -> None:
