@@ -155,6 +155,42 @@ async def test_a_thread_of_several_that_asks_too_much_is_told_so_once(terse: Beh
     assert terse.texts(OPS) == [said, said]  # whoever mentions us is told once more
 
 
+@pytest.mark.parametrize("people", [("olga",), ("olga", "priya"), ("olga", "priya", "dmitri")])
+async def test_what_must_get_through_does_without_a_mention_however_many_answers_there_were(terse: Behind, people: tuple[str, ...]) -> None:
+    incident, ts = await opened(terse)
+    for n in range(1, 12):
+        await terse.slack.say(people[n % len(people)], OPS, f"what about gpu-{n:03}?", thread_ts=ts)
+        await terse.settled()
+    passed_over = len(await terse.inbox.peek(incident))
+    words = (
+        *("stop", "stop it", "please stop", "halt", "hand off", "hand it off", "escalate", "close it", "close it, it was the cable"),
+        *("approve", "approved", "yes, do it"),
+    )
+    for said in words:
+        await terse.slack.say(people[0], OPS, said, thread_ts=ts)
+        await terse.settled()
+    assert [item.text for item in (await terse.inbox.peek(incident))[passed_over:]] == list(words)
+
+
+@pytest.mark.parametrize("words", ["should I page the datacenter?", "hmm that is odd", "is that covered by warranty?", "lunch first"])
+async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: Behind, words: str) -> None:
+    incident, ts = await opened(bot)
+    for _ in range(3):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert bot.texts(OPS) == [notes.passed_over().text]
+    assert len(await bot.inbox.peek(incident)) == 1
+
+
+@pytest.mark.parametrize("words", ["should we page the datacenter?", "hmm that is odd"])
+async def test_people_among_themselves_are_not_told_so(bot: Behind, words: str) -> None:
+    _, ts = await opened(bot)
+    for person in ("priya", "olga", "priya"):
+        await bot.slack.say(person, OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert bot.texts(OPS) == []
+
+
 async def test_one_person_alone_gets_an_answer_or_a_line_for_each_message(terse: Behind) -> None:
     incident, ts = await opened(terse)
     for n in range(1, 8):
