@@ -135,7 +135,8 @@ FRENCH: Final = """
     corrige=fixed regle=fixed conseilles=recommend conseillez=recommend recommandes=recommend
     proposes=suggest suggeres=suggest montre=show montrer=show
     affiche=show sortie=output compare=compare comparer=compare difference=difference
-    resume_moi=summary resumer=summary un_resume=summary le_resume=summary chef=manager arrete=stop arrete_de=stop chercher=search recherche=search recherches=search
+    resume_moi=summary resumer=summary un_resume=summary le_resume=summary chef=manager arrete=stop arrete_de=stop chercher=search recherche=search
+    recherches=search
     arreter=stop annule=cancel annuler=undo silence=quiet tais_toi=be_quiet ferme=close
     fermer=close cloture=close rouvre=reopen rouvrir=reopen redemarre=reboot
     redemarrer=reboot reinitialise=reset draine=drain drainer=drain aide=help
