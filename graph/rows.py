@@ -121,6 +121,11 @@ class IncidentRows:
         return self.stored.get("owner", "")
 
     @property
+    def stopped(self) -> bool:
+        """Whether it was stopped and has not looked at anything since."""
+        return self.stored.get("stopped", False)
+
+    @property
     def quiet_until(self) -> datetime | None:
         """Until when only a mention is answered."""
         text = self.stored.get("quiet_until")

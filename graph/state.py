@@ -409,6 +409,8 @@ class Incident(TypedDict, total=False):
     ticket: dict[str, Any]
     owner: str
     """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
+    stopped: bool
+    """Whether the last word that changed anything was `stop`; absent in incidents that nobody stopped."""
     quiet_until: str
     """Until when only a mention is answered."""
     silence: dict[str, Any]

@@ -40,8 +40,10 @@ def fingerprint(alert: str) -> str:
 
 def concern_after(state: Incident) -> Concern:
     """What an incident concerns after a turn: what people named, and where its causes were found. The other hosts of a job or a group were
-    looked at, which is no reason to take another's trouble with them for the same."""
+    looked at, which is no reason to take another's trouble with them for the same. A stopped incident concerns nothing: a later report is a new one."""
     rows = IncidentRows(state)
+    if rows.stopped:
+        return Concern()
     said = "\n".join([rows.brief.text, *(str(row["text"]) for row in rows.said)])
     named = hosts_in(said, rows.brief.hosts).hosts
     found = [host for cause in (rows.report.root_causes if rows.report else ()) for host in cause.hosts]

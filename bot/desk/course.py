@@ -80,6 +80,7 @@ def course_after(state: Incident, before: Course | None, now: datetime) -> Cours
     was = before or Course(rows.opened_at or now)
     seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
     report, ticket = rows.report, rows.ticket
+    found_now = tuple(dict.fromkeys(cause.label for cause in report.root_causes)) if report else ()
     outcome = report.outcome if report and report.outcome != "handed_off" else was.outcome
     found = outcome in ("diagnosed", "no_fault")
     truth = (ticket.true_label if ticket else "") or (rows.correction.label if rows.correction else "")
@@ -87,7 +88,7 @@ def course_after(state: Incident, before: Course | None, now: datetime) -> Cours
     return replace(
         was,
         outcome=outcome,
-        labels=tuple(cause.label for cause in report.root_causes) if report else was.labels,
+        labels=found_now or (was.labels if outcome == "no_fault" else ()),
         diagnosed=was.diagnosed if was.diagnosed is not None or not found else seconds,
         recovered=was.recovered if was.recovered is not None or not over else seconds,
         truth=truth or was.truth,
@@ -121,16 +122,19 @@ def _last_words(feedback: Iterable[Feedback]) -> list[Feedback]:
 
 
 def _right(row: Course) -> bool:
-    return row.outcome == "no_fault" if row.truth == NO_FAULT else row.truth in row.labels
+    return row.outcome == "no_fault" if row.truth == NO_FAULT else any(_is_or_under(label, row.truth) for label in row.labels)
+
+
+def _is_or_under(label: str, truth: str) -> bool:
+    """Return whether a label is the cause that people named, or one of the branch that they named."""
+    return label == truth or label.startswith(f"{truth}.")
 
 
 def _of_label(label: str, rows: Sequence[Course], said: Sequence[Feedback]) -> OfLabel:
     mine = [row for row in rows if label in row.labels]
     known = [row for row in mine if row.truth not in ("", ABSTAIN)]
     votes = [one.useful for one in said if label in one.labels]
-    return OfLabel(
-        len(mine), len(known), sum(row.truth in row.labels and row.truth == label for row in known), sum(votes), votes.count(False)
-    )
+    return OfLabel(len(mine), len(known), sum(_is_or_under(label, row.truth) for row in known), sum(votes), votes.count(False))
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -266,6 +266,8 @@ class Desk:
         """Post the report, then let the item go. A report that cannot be posted keeps its item, and is posted later."""
         state = await self._turns.state(item.incident)
         about = concern_after(state)
+        if lets_go(IncidentRows(state)):
+            await self._inbox.let_go_of_causes(item.incident)
         await self._inbox.concerns(item.incident, about)  # before people read it: whoever does may report the same at once
         if (again_at := await self._post(lease, item, state, report)) is not None:
             return again_at
@@ -327,6 +329,11 @@ class Desk:
             await self._board.progress(progress)
         except Exception as e:
             log.warning("desk.progress_not_shown", error=str(e))
+
+
+def lets_go(rows: IncidentRows) -> bool:
+    """Return whether a later report may have the causes of a stopped incident. One whose action may still have run keeps them."""
+    return rows.stopped and not any(row.outcome == "unknown" for row in rows.ladders)
 
 
 def _logged(task: asyncio.Task[None]) -> None:

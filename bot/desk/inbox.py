@@ -254,6 +254,16 @@ class Inbox:
                 pipe.sadd(self._names.of(incident, "concerns"), *keys)
                 await pipe.execute()
 
+    async def let_go_of_causes(self, incident: str) -> None:
+        """Let a later report keep what this incident found. Its own next diagnosis asks for the causes again."""
+        known = self._names.of(incident, "causes")
+        keys = await awaited(self._redis.smembers(known))
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for key in keys:
+                pipe.lrem(key, 0, incident)
+            pipe.delete(known)
+            await pipe.execute()
+
     # Timers
 
     async def come_due(self, patience: timedelta, limit: int = 200) -> list[Due]:

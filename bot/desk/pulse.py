@@ -153,10 +153,24 @@ class Pulse:
         """Whether anybody spoke in the thread, to us or to each other."""
         return bool(await awaited(self._redis.hget(self._names.of(incident, "pulse"), "who")))
 
+    async def last_word(self, incident: str) -> datetime | None:
+        """Return when the last message of a person or of ours was written in the thread; None where none is known."""
+        raw = await awaited(self._redis.hget(self._names.of(incident, "pulse"), "ts"))
+        return datetime.fromtimestamp(float(raw), UTC) if raw else None
+
     async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
         """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._keys(incident), args=[ts, int(asked), quiet])
+
+    async def passes_over(self, incident: str, ts: str) -> bool:
+        """Return whether the message `ts` is the first of a window that is passed over; the same message twice is answered the same."""
+        key, now = self._names.of(incident, "pulse"), self._clock.now().timestamp()
+        told, _, at = (cast(bytes | None, await awaited(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
+        if told and now - float(at) < WINDOW.total_seconds():
+            return told == ts
+        await awaited(self._redis.hset(key, "passed", f"{ts} {now:.3f}"))
+        return True
 
     async def may(self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False) -> May:
         """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us; `alone`:

@@ -5,7 +5,7 @@ What a text means is read by `graph.conversation.read`; what is answered stands 
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graph.state import ItemKind
 
@@ -55,6 +55,10 @@ class Intent(StrEnum):
     TYPED_APPROVAL = "typed_approval"
     NEW_FACTS = "new_facts"
     NOT_UNDERSTOOD = "not_understood"
+
+
+Predicate = Literal["", "usable", "changeable", "happened"]
+"""What a question asks of hosts or of a cause; empty where yes or no would answer something that was not understood."""
 
 
 class IntentRow(NamedTuple):

@@ -10,6 +10,7 @@ from graph.conversation.commands import commanded
 from graph.conversation.cues import Clause, fits, nearest
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.news import brings_news
+from graph.conversation.predicates import predicate_of
 from graph.conversation.rules import RULES
 from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
 from graph.conversation.spelling import LONGEST
@@ -65,7 +66,7 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
         return _not_understood(text, parts, now)
     if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
         return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
-    return _said(best.intent, text, [best.clause, *parts], now)
+    return _said(best.intent, text, [best.clause, *parts], now).model_copy(update={"predicate": predicate_of(best.intent, parts)})
 
 
 def _best(parts: Iterable[Clause]) -> Candidate | None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from graph.conversation.intents import INTENTS, Intent
+from graph.conversation.intents import INTENTS, Intent, Predicate
 from graph.reading.host_book import HostBook
 from graph.state import Item, ItemKind, Stored
 
@@ -51,6 +51,8 @@ class Said(Stored):
     """`file` or `picture`, where output is wanted as one."""
     picture: str = ""
     """`timeline`, `walk` or `bandwidth`, where one of these is to be drawn."""
+    predicate: Predicate = ""
+    """What it asks, where yes or no answers it; empty where some of its words are not read."""
     suggestions: tuple[Intent, ...] = ()
     """The two nearest intents, where none was understood."""
 

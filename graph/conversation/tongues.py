@@ -70,7 +70,7 @@ GERMAN: Final = """
     ausgabe=output vergleiche=compare vergleich=compare unterschied=difference
     zusammenfassung=summary fasse=summary zusammenfassen=summary chef=manager
     chefin=manager stopp=stop halt=stop abbrechen=cancel aufhoren=stop
-    hor_auf=stop ruhe=quiet ruhig=quiet sei=be schliessen=close schliess=close
+    hor_auf=stop lass=leave lasst=leave in_ruhe=alone suche=search suchen=search zu_suchen=search ruhe=quiet ruhig=quiet sei=be schliessen=close schliess=close
     schliesse=close zumachen=close geschlossen=closed wieder_offnen=reopen offne=open ruckgangig=undo zuruck=back starte=start starten=start
     neu_starten=reboot neustarten=reboot neustart=restart zurucksetzen=reset drainen=drain hilfe=help hilf=help helfen=help befehle=commands
     befehl=command benutze=use benutzt=use verwende=use verwenden=use nutzen=use genehmigt=approved genehmige=approve genehmigen=approve
@@ -135,7 +135,8 @@ FRENCH: Final = """
     corrige=fixed regle=fixed conseilles=recommend conseillez=recommend recommandes=recommend
     proposes=suggest suggeres=suggest montre=show montrer=show
     affiche=show sortie=output compare=compare comparer=compare difference=difference
-    resume_moi=summary resumer=summary un_resume=summary le_resume=summary chef=manager arrete=stop
+    resume_moi=summary resumer=summary un_resume=summary le_resume=summary chef=manager arrete=stop arrete_de=stop chercher=search recherche=search
+    recherches=search
     arreter=stop annule=cancel annuler=undo silence=quiet tais_toi=be_quiet ferme=close
     fermer=close cloture=close rouvre=reopen rouvrir=reopen redemarre=reboot
     redemarrer=reboot reinitialise=reset draine=drain drainer=drain aide=help
@@ -197,7 +198,7 @@ SPANISH: Final = """
     solucionado=fixed reparado=fixed solucionar=fix resolver=fix recomiendas=recommend
     aconsejas=recommend sugieres=suggest muestra=show muestrame=show_me ensename=show_me salida=output compara=compare comparar=compare
     diferencia=difference resumen=summary jefe=manager jefa=manager
-    para_ya=stop_now detente=stop cancela=cancel cancelar=cancel silencio=quiet
+    deja_de=stop dejen_de=stop buscar=search busqueda=search para_ya=stop_now detente=stop cancela=cancel cancelar=cancel silencio=quiet
     callate=be_quiet cierra=close cerrar=close cierralo=close_it reabre=reopen
     reabrir=reopen deshaz=undo deshacer=undo reinicia=reboot reiniciar=reboot
     drena=drain drenar=drain ayuda=help ayudame=help_me

@@ -93,10 +93,11 @@ IDEAS: Final[Mapping[str, str]] = {
         "dies gets then mean means"
     ),
     "goahead": (
-        "go_ahead do_it do_that proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup confirmed confirm yes_do yes_run "
+        "go_ahead do_it do_that proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup yes_do yes_run "
         "yes_please_do permission_granted sounds_good_do green_light send_it go_on_then looks_good_to_me granted you_may fire_away approved "
         "apply_it roll_with_it just_do go_go run_that do_so it_is_approved go_now lets_do_it let_us_do_it let_us_go do_it_please"
     ),
+    "confirm": "confirm confirmed confirms confirming",
     "reject": "reject rejected deny denied decline declined disapprove thumbsdown veto",
     "yes": "yes okay sure thumbsup right correct",
     "required": "need needed needs required many enough missing quorum necessary take takes",
@@ -176,10 +177,15 @@ IDEAS: Final[Mapping[str, str]] = {
     "reopen": (
         "reopen open_again unclose open_it_again open_this_again open_this_up_again open_it_up_again open_that_again open_up_again reactivate"
     ),
-    "stop": "stop halt cancel abort enough stand_down cease knock_it_off quit call_it_off drop_it",
+    "stop": (
+        "stop halt cancel abort enough stand_down cease knock_it_off quit call_it_off drop_it call_off call_that_off call_this_off "
+        "hold_it_right_there hold_it_there hold_it_now hold_right_there hold_it freeze_right_there back_off cut_it_out give_it_a_rest "
+        "hands_off end_the_search end_the_scan end_this_search end_your_search desist pack_it_in"
+    ),
     "scan": (
         "looking scanning checking investigation checks scan search searching diagnosis diagnosing everything it this that running work "
-        "what_you_are_doing investigating analysis"
+        "what_you_are_doing investigating analysis poking poking_at poking_around poking_about messing messing_with messing_around fiddling "
+        "fiddling_with tinkering tinkering_with meddling prodding digging digging_around nosing_around touching hunt hunting"
     ),
     "quiet": (
         "quiet mute silence silent snooze shut_up hush pipe_down shush pause stop_posting stop_talking stop_messaging stop_pinging "

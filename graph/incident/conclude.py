@@ -19,7 +19,7 @@ from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.crossing import with_crossing
 from graph.incident.execute import ENDS
-from graph.incident.fixes import is_look, with_fixes, with_results
+from graph.incident.fixes import asks_anew, is_look, with_fixes, with_results
 from graph.incident.guiding.steps import no_such_guide, unknown_guide, with_guide
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
@@ -79,6 +79,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     return {
         **concluded.write(),
         **kept,
+        **({"stopped": False} if case.stopped and (lifecycle == "closed" or (diagnosing and asks_anew(case))) else {}),
         **({"milestones": rows} if (rows := [row.kept() for row in marked]) != case.stored.get("milestones", []) else {}),
         **({"silence": silence} if silence != case.stored.get("silence", {}) else {}),
         "facts": case.snapshot,

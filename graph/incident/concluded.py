@@ -24,6 +24,7 @@ class Concluded:
     ladders: Sequence[Ladder] | None = None
     owner: str | None = None
     quiet_until: datetime | None = None
+    stopped: bool | None = None
     correction: PersonsWord | None = None
 
     def write(self) -> dict[str, Any]:
@@ -36,6 +37,7 @@ class Concluded:
             "ticket": None if self.ticket is None else self.ticket.model_dump(mode="json"),
             "ladders": None if self.ladders is None else write_ladders(self.ladders),
             "owner": self.owner,
+            "stopped": self.stopped,
             "quiet_until": None if self.quiet_until is None else self.quiet_until.isoformat(),
             "correction": None if self.correction is None else self.correction.model_dump(mode="json", exclude_defaults=True),
         }

@@ -67,6 +67,11 @@ async def _with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: 
     return await _diagnosed(concluded, case.ladders, case, now, ports)
 
 
+def asks_anew(case: Case) -> bool:
+    """Return whether people asked for this look after they ended a fix. A look because another incident let a cause go is not asked for."""
+    return case.looks and "why" not in case.item.data and (case.kind == "recheck" or case.stopped)
+
+
 def is_look(item: Item) -> bool:
     """Whether an exclusive check has answered: then the diagnosis is made anew."""
     return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
@@ -111,7 +116,7 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
     kept, wanted = withdrawn(known, believed | _undenied(known, report, case, now, ports)), to_be_mended(report, case)
     elsewhere = await _elsewhere(report, wanted, kept, case, ports, now)
     kept = left_to_others(kept, elsewhere)
-    asked = case.kind == "recheck" and "why" not in case.item.data  # nobody asks for it again where another incident has let it go
+    asked = asks_anew(case)
     built = ladders_for(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)

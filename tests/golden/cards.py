@@ -244,6 +244,7 @@ def notes_and_home() -> Mapping[str, str]:
         "not read again": notes.not_read_again(),
         "thread deleted": notes.thread_deleted(open_),
         "enough": notes.enough(timedelta(minutes=3)),
+        "passed_over": notes.passed_over(),
         **{f"bug {n}": notes.bug("e1f2", known) for n, known in enumerate((notes.A_MESSAGE, notes.A_DECISION, notes.A_COMMAND), 1)},
         "alerts": firing.render("Fell off", 3, 1, "gpu-[001-003]", ("XidErrors gpu-001",), 2),
     }

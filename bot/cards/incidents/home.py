@@ -24,7 +24,9 @@ WORDS = {
     "closed": "closed",
 }
 ANSWERED = "answered to the customer, closes by itself"
+STOPPED = "stopped"
 ELSEWHERE = "worked on in another thread"
+OTHER_MARKS = {ELSEWHERE: "↪", STOPPED: "⏹"}
 MOST, MOST_MINE, MOST_HELD = 30, 8, 10
 SHARED: tuple[Part, ...] = (
     " is read by another organisation: ",
@@ -56,6 +58,8 @@ class OpenIncident:
     """Nodes that we hold for it; also a closed one may."""
     elsewhere: bool = False
     """Whether another incident works on all that it found."""
+    stopped: bool = False
+    """Whether it was stopped, and nobody asked for a new look since."""
     answered: bool = False
     """Whether nothing of it is left for us: a customer was told how to mend it, or that nothing is wrong."""
 
@@ -162,11 +166,13 @@ def phrases(rows: Iterable[tuple[str, str]]) -> Card:
 def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
     at: tuple[Part, ...] = (bold(rows.hosts(row.hosts)), " ") if row.hosts else ()
     small = f"{_stands(row)}, opened {age(row.opened_at, now)} ago"
-    mark = "↪" if _stands(row) == ELSEWHERE else MARKS[row.lifecycle]
+    mark = OTHER_MARKS.get(_stands(row)) or MARKS[row.lifecycle]
     return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_link(row)))
 
 
 def _stands(row: OpenIncident) -> str:
+    if row.stopped and row.lifecycle != "closed":
+        return STOPPED
     if row.answered and row.lifecycle in ("open", "waiting"):
         return ANSWERED
     return ELSEWHERE if row.elsewhere and row.lifecycle == "open" else WORDS[row.lifecycle]

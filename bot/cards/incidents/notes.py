@@ -84,7 +84,16 @@ def enough(most: timedelta) -> Card:
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
     passed = f"⏳ {words} and pass over what is written: {until}. "
-    return blocks.card(f"{words}: {until}.", [blocks.say(passed, code("stop"), " and ", code("hand off"), " still reach me.")])
+    return blocks.card(
+        f"{words}: {until}.", [blocks.say(passed, code("stop"), ", ", code("hand off"), " and ", code("close"), " still reach me.")]
+    )
+
+
+def passed_over() -> Card:
+    """To one person alone in a thread whose words were not read as something for us."""
+    words = "I did not understand that as something for me, so I did nothing. "
+    rest = "Mention me and I answer; "
+    return blocks.card(f"{words}{rest}help lists what I understand.", [blocks.say(words, rest, code("help"), " lists what I understand.")])
 
 
 def bug(reference: str, known: Line) -> Card:

@@ -97,6 +97,8 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
             return IncidentStanding("ticket", (first, *_left(rows.ladders)[:MOST_LINES]))
         case "watching":
             return _watched(rows.ladders)
+        case _ if rows.stopped:
+            return IncidentStanding("people", _left(rows.ladders)[:MOST_LINES] or ("Stopped. Say recheck for a new look.",))
         case _:
             return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows, theirs)
 

@@ -35,7 +35,7 @@ LONGEST_READ = 2000
 """Characters of a message that are read for what it asks; all of it is stored."""
 SHORT = 8
 """Words that a message may have which asks for something and tells nothing."""
-GET_THROUGH: Final = frozenset({Intent.STOP, Intent.HAND_OFF})
+GET_THROUGH: Final = frozenset({Intent.STOP, Intent.HAND_OFF, Intent.CLOSE, Intent.TYPED_APPROVAL})
 """Answered with or without a mention, however many answers the thread got lately."""
 ABOUT_US: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
 OF_AN_INCIDENT: Final = frozenset(
@@ -162,7 +162,7 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
         before = await surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
     what = await heeded(surface, arrival, said, before)
     if what is Heed.SILENCE:
-        return Heard()
+        return await _passed_over(surface, arrival, said, incident) if _is_alone(surface, arrival, said, before) else Heard()
     said = as_answer(said) if what is Heed.TAKE else said
     if arrival.mention or said.kind != "reply":
         policy.colleague(await surface.people.person(arrival.user), arrival.team)
@@ -175,6 +175,20 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     if said.intent is Intent.HELP:
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     return await _store(surface, arrival, said, incident)
+
+
+def _is_alone(surface: Surface, arrival: Arrival, said: Said, before: Before) -> bool:
+    """Return whether one person writes with us alone, and wants to be answered there."""
+    paused = before.quiet_until is not None and before.quiet_until > surface.clock.now()
+    wanted = not (surface.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
+    return wanted and not before.others and bool(said.text) and not called(said.text, (arrival.us, NAME))
+
+
+async def _passed_over(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
+    """Say once per window that a message was not read as something for us: a person alone speaks to nobody else."""
+    async with storing():
+        first = await surface.pulse.passes_over(incident, arrival.ts)
+    return await _answer(surface, arrival, notes.passed_over()) if first else Heard()
 
 
 async def heeded(surface: Surface, arrival: Arrival, said: Said, before: Before) -> Heed:

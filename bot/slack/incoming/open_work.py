@@ -90,6 +90,7 @@ async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
         opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
         held=tuple(held(rows.ladders)),
+        stopped=rows.stopped,
         answered=bool(origin.customer) and answered(rows, surface.theirs.__contains__),
         elsewhere=rows.report is not None and left_to_another(rows.report),
     )

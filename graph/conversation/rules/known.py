@@ -12,7 +12,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "? HOST; ? HOST about|state|ok|bad; HOST state; > know|look HOST state|ok|about; ? DEVICE ok|bad|about; > know HOST; ? HOST bad "
         "cause; state HOST =; > know whether|'if' HOST ok|bad; > HOST odd any; ? what know HOST; how HOST; what 'up' HOST; what about HOST; ? "
         "HOST also|still ok|bad; ? HOST symptom; ? 'same' cause HOST; ? look HOST; ? HOST 'part'; know about HOST >; any HOST ?; ? 'reach' "
-        "HOST; you 'reach' HOST",
+        "HOST; you 'reach' HOST; > confirm HOST ok|bad",
         covers=0.45,
         never="compare before change use output REMEDY 'should'",
     ),

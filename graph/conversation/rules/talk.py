@@ -11,7 +11,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     Intent.STOP: CueRow(
         "stop =; stop scan =; > stop; > stop scan; 'leave' thing 'alone'; stop look =; > stop look|scan; you can stop; enough stop =; stop "
         "thing; stop now =; cancel thing =; > stop every; 'leave' machine|every 'alone'; 'no' 'more' exam|scan|look; stop every; stop who "
-        "onit; stop 'stop'",
+        "onit; stop 'stop'; stop scan machine; stop machine",
         covers=0.8,
         unless="not if ?",
         never="quiet HOST job REMEDY 'posting'",
@@ -72,9 +72,9 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     Intent.TYPED_APPROVAL: CueRow(
         "goahead =; approve =; goahead; approve thing|REMEDY|HOST; i approve; reject =; reject thing|REMEDY; yes goahead; yes REMEDY = !?; "
         "approve; goahead REMEDY; not approve; yes 'run' thing; > approve; yes 'run' =; approve REMEDY; i|we reject; thumbsup "
-        "'run'|REMEDY|fix; 'run' thing =; yes 'do' thing =; yes 'drain'|'reset'|'reboot'; 'looks'|'look' 'fine'|'good' goahead; confirmed "
-        "goahead; ok 'run' thing; > reject; 'go' =; 'go' 'for' =; 'fine' REMEDY 'go'; 'approved' 'by'; i 'fine' REMEDY; 'looks' 'good' "
-        "'ship'; thumbsup goahead",
+        "'run'|REMEDY|fix; 'run' thing =; yes 'do' thing =; yes 'drain'|'reset'|'reboot'; 'looks'|'look' 'fine'|'good' goahead; "
+        "ok 'run' thing; > reject; 'go' =; 'go' 'for' =; 'fine' REMEDY 'go'; 'approved' 'by'; i 'fine' REMEDY; 'looks' 'good' "
+        "'ship'; thumbsup goahead; confirm =; yes confirm =; confirm goahead; confirm REMEDY; i confirm =; confirm thing = !HOST; ok confirm =",
         covers=0.6,
         unless="? if",
         never="who output 'expenses' 'again'",

@@ -82,15 +82,17 @@ def _heads(asked: Asked, of: Sought, rows: Sequence[tuple[Near, EarlierIncident]
         counted = [(how, sum(found is how for found, _ in rows)) for how in (Near.DEVICE, Near.HOST, Near.CAUSE)]
         parts = ", ".join(f"{count} {'on the ' if how is not Near.CAUSE else ''}{how}" for how, count in counted if count)
         least = "at least " if cut else ""
-        heads.append(f"Yes: {what} {least}{times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
+        there = not asked.said.hosts or any(how in (Near.DEVICE, Near.HOST) for how, _ in rows)
+        yes = "Yes: " if asked.said.predicate == "happened" and there else ""
+        heads.append(f"{yes}{what} {least}{times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
     elif of.labels:
-        heads.append(f"No closed incident that I keep was {what}.")
+        heads.append(f"None of the closed incidents that I keep was {what}.")
     where = fold(of.hosts)
     if others:
         least = "at least " if cut else ""
         heads.append(f"{where} had {'something else' if of.labels else 'an incident'} {least}{times(len(others))} before.")
     elif of.hosts and not of.labels:
-        heads.append(f"No closed incident that I keep was about {where}.")
+        heads.append(f"None of the closed incidents that I keep was about {where}.")
     return heads
 
 
@@ -106,7 +108,7 @@ def _line(asked: Asked, how: Near, row: EarlierIncident, of: Sought) -> str:
 
 def _reach(since: datetime | None) -> str:
     if since is None:
-        return "No closed incident is kept yet that may be told here."
+        return "Closed incidents that may be told here: none is kept yet."
     return f"What is kept reaches back to {since:%Y-%m-%d}."
 
 

@@ -30,7 +30,9 @@ def _meant(asked: Asked) -> str:
 
 def _word(asked: Asked, denied: Sequence[str] = ()) -> PersonsWord:
     said = asked.said
+    found = {row.label for row in asked.roots if row.label in said.labels or _under(row.label, said.category)}
     label = said.labels[0] if len(said.labels) == 1 else branch_of(said.labels) or said.category
+    label = found.pop() if len(found) == 1 else label
     return PersonsWord(label=label, words=clean(said.text, 160), by=asked.case.item.user, denied=tuple(denied)[:MOST_DENIED])
 
 

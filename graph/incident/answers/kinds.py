@@ -52,7 +52,9 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
-    return Concluded(answering(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED))
+    return Concluded(
+        answering(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED), stopped=True
+    )
 
 
 def _hand_off(case: Case, now: Assessment) -> Concluded:

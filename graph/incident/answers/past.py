@@ -86,7 +86,8 @@ def _done(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
 async def happened_before(asked: Asked) -> Concluded:
     """What came back in this one, closed incidents of the same host or cause, and recorded ones like it."""
     back = [row for row in asked.case.ladders if row.outcome == "recurred"]
-    lines = [f"Yes, in this incident: {asked.title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    yes = "Yes, in this incident" if asked.said.predicate == "happened" else "In this incident"
+    lines = [f"{yes}: {asked.title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
     of = earlier.sought(asked)
     kept, threads = earlier.told(asked, of, await asked.ports.earlier(of))
     concluded = say(asked, [*lines, *kept, *_in_the_log(asked), *await _recorded(asked)], most=MOST_SAID)
@@ -101,14 +102,16 @@ def _in_the_log(asked: Asked) -> list[str]:
 
 
 async def _recorded(asked: Asked) -> list[str]:
-    """Incidents of other sites that RackMedic brings along: those with the same cause, else those that sound alike."""
+    """Incidents that RackMedic brings along or that exports told of: those with the same cause, else those that sound alike. A lesson of a
+    closed incident is left out: closed incidents are told by themselves, with their hosts, and this one's own is no earlier one."""
     causes, titles = asked.roots, asked.title
     words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
-    alike = await asked.ports.history.similar(words, MOST_READ, asked.case.reader) if words else []
+    known = await asked.ports.history.similar(words, MOST_READ, asked.case.reader) if words else []
+    alike = [row for row in known if not row.learnt or row.learnt == row.lesson]
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= SAME]
     found = [row for row in alike if row.score >= ALIKE]
-    head = f"Of the recorded incidents that came with me, {'the same cause' if same else 'those that sound alike'}:"
+    head = f"Of the recorded incidents that I know from elsewhere, {'the same cause' if same else 'those that sound alike'}:"
     rows = [
         f"• {clean(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
         for row in (same or found)[:MOST_ALIKE]

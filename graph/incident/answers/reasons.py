@@ -41,7 +41,7 @@ async def explain(asked: Asked) -> Concluded:
         return _explained(asked, roots, await _went_into(asked, roots))
     unsure = [f"• {line[:160]}" for line in why_unsure(asked)[:4]]
     if unsure:
-        return say(asked, ["No cause is proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
+        return say(asked, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
     hosts = fold(asked.now.hosts)
     if not hosts:
         return say(asked, ["I have looked at no machine yet, so there is nothing to explain."])

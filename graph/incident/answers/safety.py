@@ -26,6 +26,8 @@ from tools.remedies.row import Remedy
 
 SAFE, NOT_SAFE, UNSURE, FAILS_AGAIN = "Yes, by all that I see.", "No, not on", "I cannot tell", "No, it would fail again:"
 """What an answer begins with."""
+NO_YES_OR_NO = "I cannot say yes or no to that. What I know:"
+"""What the answer to a question begins with of which not every word was read."""
 LONGEST = 400
 """Characters of a message in which a job is looked for."""
 _JOB = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit|launch|relaunch|start|resume|train\w*)\b", re.IGNORECASE)
@@ -51,6 +53,9 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     well = [row.host for row in known if row.host not in bad and row.host not in doubt]
     first = next((row for row in known if row.host in well), known[0])
     nothing = f"{fold(well)}: nothing abnormal in {looked_with(asked, first)}." if well else ""
+    if asked.said.predicate != "usable":
+        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), nothing, *_ended_by(asked)]
+        return [NO_YES_OR_NO, *lines]
     if bad:
         return [f"{NOT_SAFE} {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
@@ -73,6 +78,11 @@ def _the_job(asked: Asked, nothing: str) -> list[str]:
         f"{SAFE} {nothing}",
         f"What ended the job is no fault of a machine: {ended[0].title}{cited(roots[0])}. {ended[0].next_step}",
     ]
+
+
+def _ended_by(asked: Asked) -> list[str]:
+    """Causes that are no fault of a machine."""
+    return [f"• {asked.title(row.label)}{cited(row)}, which is no fault of a machine." for row in asked.roots if not row.hosts][:2]
 
 
 def _fails_again(asked: Asked) -> bool:
@@ -113,8 +123,10 @@ def _to_change(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> Concluded:
     asks = f"Nothing that I found on {fold(hosts)} asks for it."
     if wanted:
         asks = f"It is part of a fix: {describe(wanted[0], asked.title(wanted[0].label))}."
+    understood = asked.said.predicate == "changeable"
     lines = [
-        _cost(asked, remedy, hosts),
+        *([] if understood else [NO_YES_OR_NO]),
+        _cost(asked, remedy, hosts) if understood else _running(asked, hosts),
         f"It affects {remedy.blast}.",
         "It needs the node drained and without jobs first." if remedy.needs else "",
     ]
@@ -126,10 +138,27 @@ def _cost(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> str:
     unseen = [host for host in hosts if not {"procs", "sched"} & set(of_host(asked, host).looked)]
     if jobs and remedy.id != "drain_node" and remedy.risk != "intrusive":
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
-    seen_by = ", ".join(check for check in ("procs", "sched") if any(check in of_host(asked, host).looked for host in hosts))
+    seen_by = _seen_by(asked, hosts)
     if unseen:
         return f"I cannot tell: whether jobs run on {fold(unseen)} was not seen. Say `recheck {fold(unseen)}`."
     return f"By all that I see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
+
+
+def _running(asked: Asked, hosts: Sequence[str]) -> str:
+    """Which jobs hold GPUs, host by host, without a judgement."""
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(of_host(asked, host).looked)]
+    jobs = {host: names for host in hosts if host not in unseen and (names := _jobs(asked, host))}
+    free = [host for host in hosts if host not in unseen and host not in jobs]
+    parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
+    parts += [f"{fold(free)}: no job holds a GPU"] if free else []
+    parts += [f"{fold(unseen)}: whether jobs run was not seen"] if unseen else []
+    seen_by = _seen_by(asked, hosts)
+    return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
+
+
+def _seen_by(asked: Asked, hosts: Sequence[str]) -> str:
+    """Which checks saw whether jobs run there."""
+    return ", ".join(check for check in ("procs", "sched") if any(check in of_host(asked, host).looked for host in hosts))
 
 
 def _jobs(asked: Asked, host: str) -> list[str]:

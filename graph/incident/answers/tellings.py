@@ -119,7 +119,7 @@ async def status(asked: Asked) -> Concluded:
     case, found, title = asked.case, asked.roots, asked.title
     mended = [] if found else [f"{title(row.label)} ({row.target}) is mended" for row in _mended(asked)[:3]]
     what = "; ".join(mended or [f"{title(row.label)} ({where(row)}), {sure(row)}{cited(row)}" for row in found[:3]]) or (
-        "No fault is found" if case.report and case.report.outcome == "no_fault" else "No cause is proven so far"
+        "I found no fault" if case.report and case.report.outcome == "no_fault" else "I have proven no cause so far"
     )
     likely = [] if found else asked.now.suspects[:2]
     suspects = [f"{row.leaf.title} is likely and unproven ({rests_on(match.fact for match in row.support)})" for row in likely]

@@ -25,7 +25,7 @@ from tools.remedies import REMEDIES
 
 MOST_WISHED = 8
 ON_APPROVE = "starts only when somebody presses Approve."
-NO_CARD, NOTHING_TO_UNDO = "No card", "There is nothing to undo"
+NO_CARD, NOTHING_TO_UNDO = "I put up no card", "There is nothing to undo"
 """What a refusal begins with."""
 AGAIN = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 """Ends after which a fix may be put up once more."""

@@ -399,6 +399,9 @@ def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> Non
     early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
     theirs = home.OpenIncident("i3", "open", NOW, "GPU gone", elsewhere=True)
     assert home.ELSEWHERE in shown(tuple(home.listing([theirs], NOW)))
+    stopped = shown(tuple(home.listing([home.OpenIncident("i4", "open", NOW, "GPU gone", stopped=True)], NOW)))
+    assert home.STOPPED in stopped
+    assert home.WORDS["open"] not in stopped
     words = shown(tuple(home.render(home.HomeTab([late, early]), NOW)["blocks"]))
     assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
     assert "opened 5 h ago" in words

@@ -158,7 +158,7 @@ async def test_a_keeper_that_cannot_look_keeps_it(store: Redis) -> None:
     assert (await office.last(second)).shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
 
 
-@pytest.mark.parametrize("kind", ["hand_off", "stop", "take"])
+@pytest.mark.parametrize("kind", ["hand_off", "take"])
 async def test_a_keeper_that_people_took_over_is_still_pointed_to(store: Redis, kind: str) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
@@ -347,3 +347,53 @@ async def test_what_is_closed_keeps_nothing_is_woken_no_more_and_leaves_nothing(
     assert await causes.keep(a, ("X n1",)) == {}
     await close(redis, inbox, a, "a")
     assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
+
+
+async def test_after_stop_the_other_is_not_woken_and_gets_its_card_when_somebody_asks(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("everything is slow", thread="2.0")
+    await office.say(first, "stop")
+    assert await office.sweep() == []
+    assert await office.pending(second) == []
+    await office.say(second, "recheck")
+    assert (await office.last(second)).shared == ()
+    assert [row.action.remedy for row in await office.pending(second)] == [FIX]
+
+
+async def test_after_stop_a_new_report_gets_its_own_card(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    await office.say(first, "stop")
+    assert await office.pending(first) == []
+    assert IncidentRows(await office.turns.state(first)).stopped
+    second = await office.mention("n1 is slow", thread="2.0")
+    assert (await office.last(second)).shared == ()
+    assert [row.action.remedy for row in await office.pending(second)] == [FIX]
+
+
+@pytest.mark.parametrize("kind", ["mention", "reply", "recheck"])
+async def test_after_stop_a_report_in_the_same_thread_is_a_new_look_with_its_card(store: Redis, kind: Any) -> None:
+    office = house(store, slow("n1"))
+    incident = await office.mention("n1 is slow")
+    await office.say(incident, "stop")
+    await office.say(incident, kind, text="n1 is slow again")
+    assert not IncidentRows(await office.turns.state(incident)).stopped
+    assert [row.action.remedy for row in await office.pending(incident)] == [FIX]
+
+
+async def test_a_stopped_incident_stays_stopped_while_people_only_ask(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    incident = await office.mention("n1 is slow")
+    await office.say(incident, "stop")
+    await office.say(incident, "status")
+    assert IncidentRows(await office.turns.state(incident)).stopped
+    assert await office.pending(incident) == []
+
+
+async def test_what_a_silent_incident_found_is_kept_by_the_next_report(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    await office.inbox.let_go_of_causes(first)
+    second = await office.mention("everything is slow", thread="2.0")
+    assert (await office.last(second)).shared == ()

@@ -58,6 +58,32 @@ def test_a_persons_word_in_the_thread_is_the_truth_as_well() -> None:
     assert (said.truth, said.recovered) == (ECC, 100.0)
 
 
+@pytest.mark.parametrize(
+    ("found", "truth", "right"),
+    [
+        (("INTERCONNECT.IB.Link_Flapping",), "INTERCONNECT.IB", 1),  # “it was the cable”
+        (("INTERCONNECT.IB.Link_Flapping",), "INTERCONNECT", 1),
+        (("INTERCONNECT.IB.Link_Flapping",), "INTERCONNECT.IB.Link_Flapping", 1),
+        (("INTERCONNECT.IB.Link_Flapping",), "INTERCONNECT.IB.Port_Down", 0),
+        (("INTERCONNECT.IB.Link_Flapping",), "INTERCONNECT.IB.Link", 0),
+        (("INTERCONNECT.IB.Link_Flapping",), "GPU", 0),
+        ((DEAD, ECC), "GPU.MEMORY", 1),
+        ((), "GPU", 0),
+    ],
+)
+def test_a_branch_that_people_name_is_right_for_the_causes_below_it(found: tuple[str, ...], truth: str, right: int) -> None:
+    assert summed([Course(T0, "diagnosed", found, 10.0, truth=truth, closed=True)], []).right == right
+
+
+def test_a_cause_is_counted_once_however_many_devices_show_it_and_stays_after_it_is_gone() -> None:
+    causes = [Hypothesis(label=DEAD, devices=(f"n1/gpu{n}",)).model_dump(mode="json") for n in range(4)]
+    state = turned()
+    state["report"]["root_causes"] = causes
+    found = course_after(state, None, at(5))
+    assert found.labels == (DEAD,)
+    assert course_after(turned("no_fault"), found, at(90)).labels == (DEAD,)
+
+
 def test_accuracy_counts_only_what_humans_have_checked() -> None:
     rows = [
         Course(T0, "diagnosed", (DEAD,), 10.0, truth=DEAD, closed=True),

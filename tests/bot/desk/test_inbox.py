@@ -349,6 +349,7 @@ def test_hosts_that_were_only_looked_at_are_not_what_an_incident_concerns() -> N
     asked = "is n2 healthy? n2 runs hot"
     state: Incident = {"id": "i1", "brief": {"text": asked, "hosts": ["n1", "n2", "n3"]}, "said": [{"user": "U1", "text": asked}]}
     assert concern_after(state).hosts == ("n2",)
+    assert not concern_after({**state, "stopped": True})
 
 
 def test_an_alert_is_known_by_its_words_without_values_and_times() -> None:

@@ -14,6 +14,8 @@ from bot.cards.buttons import OldButton
 from bot.cards.incidents import close_modal, details, diagnosis, home, more, notes, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.cards.personal import direct
+from bot.desk.concern import concern_of
+from bot.desk.lease import Leases
 from bot.desk.pulse import Pulse
 from bot.policy.channels import NOT_OURS, WHY_NOT, bindings
 from bot.postmortem.gather import CustomerSide
@@ -22,9 +24,11 @@ from bot.slack.context import Surface
 from bot.slack.incoming.clicks import ALREADY, NO_PAGES
 from bot.slack.incoming.messages import NO_INCIDENT, hear
 from bot.slack.incoming.payloads import read_message
+from bot.store.keys import Names
 from graph.conversation.said import said_of
 from graph.report import Report
 from graph.state import Hypothesis, Incident, Origin
+from tests.support.clock import WallClock
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
 from tools.inventory.hosts import ChannelRow
 from tools.inventory.nearest import UnknownName
@@ -149,6 +153,42 @@ async def test_a_thread_of_several_that_asks_too_much_is_told_so_once(terse: Beh
         await terse.slack.say("olga", OPS, words, thread_ts=ts)
         await terse.settled()
     assert terse.texts(OPS) == [said, said]  # whoever mentions us is told once more
+
+
+@pytest.mark.parametrize("people", [("olga",), ("olga", "priya"), ("olga", "priya", "dmitri")])
+async def test_what_must_get_through_does_without_a_mention_however_many_answers_there_were(terse: Behind, people: tuple[str, ...]) -> None:
+    incident, ts = await opened(terse)
+    for n in range(1, 12):
+        await terse.slack.say(people[n % len(people)], OPS, f"what about gpu-{n:03}?", thread_ts=ts)
+        await terse.settled()
+    passed_over = len(await terse.inbox.peek(incident))
+    words = (
+        *("stop", "stop it", "please stop", "halt", "hand off", "hand it off", "escalate", "close it", "close it, it was the cable"),
+        *("approve", "approved", "yes, do it"),
+    )
+    for said in words:
+        await terse.slack.say(people[0], OPS, said, thread_ts=ts)
+        await terse.settled()
+    assert [item.text for item in (await terse.inbox.peek(incident))[passed_over:]] == list(words)
+
+
+@pytest.mark.parametrize("words", ["should I page the datacenter?", "hmm that is odd", "is that covered by warranty?", "lunch first"])
+async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: Behind, words: str) -> None:
+    incident, ts = await opened(bot)
+    for _ in range(3):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert bot.texts(OPS) == [notes.passed_over().text]
+    assert len(await bot.inbox.peek(incident)) == 1
+
+
+@pytest.mark.parametrize("words", ["should we page the datacenter?", "hmm that is odd"])
+async def test_people_among_themselves_are_not_told_so(bot: Behind, words: str) -> None:
+    _, ts = await opened(bot)
+    for person in ("priya", "olga", "priya"):
+        await bot.slack.say(person, OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert bot.texts(OPS) == []
 
 
 async def test_one_person_alone_gets_an_answer_or_a_line_for_each_message(terse: Behind) -> None:
@@ -460,6 +500,73 @@ async def test_a_second_mention_of_the_same_hosts_joins_the_first_thread_and_is_
     assert "<@" not in str(told["blocks"])
     assert "<!" not in str(told["blocks"])
     assert [news.stage for news in bot.news] == ["queued"]
+
+
+STOPPED: Incident = {"stopped": True}
+
+
+@pytest.mark.parametrize(
+    ("state", "silent", "words", "joins"),
+    [
+        ({}, timedelta(0), "gpu-018 does not answer", True),
+        ({}, timedelta(minutes=4), "gpu-018 does not answer", True),
+        ({}, timedelta(minutes=6), "gpu-018 does not answer", False),
+        ({}, timedelta(hours=30), "job 4711 hangs again", False),
+        (STOPPED, timedelta(0), "gpu-018 does not answer", False),
+        (STOPPED, timedelta(0), "job 4711 hangs", False),
+        (STOPPED, timedelta(hours=2), "gpu-[017-018] are slow", False),
+    ],
+)
+async def test_a_report_joins_only_an_incident_that_is_worked_on(
+    bot: Behind, state: Incident, silent: timedelta, words: str, joins: bool
+) -> None:
+    incident, ts = await opened(bot)
+    await answered(bot, incident, state)
+    await spoken(bot, incident, silent)
+    again = await bot.slack.say("priya", OPS, f"@rackmedic {words}")
+    await bot.settled()
+    own = await bot.inbox.find(TEAM, OPS, again)
+    assert (own is None) == joins
+    assert (notes.joined(TEAM, OPS, ts).text in bot.texts(OPS)) == joins
+    assert notes.beside().text not in bot.texts(OPS)
+    if own:
+        assert [item.kind for item in await bot.inbox.peek(own)] == ["mention"]
+
+
+async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(bot: Behind) -> None:
+    _, ts = await opened(bot)
+    await bot.slack.say("olga", OPS, "stop", thread_ts=ts)
+    again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer")
+    await bot.settled()
+    assert await bot.inbox.find(TEAM, OPS, again)
+
+
+async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    await answered(bot, incident, {})
+    await spoken(bot, incident, timedelta(hours=2))
+    event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": "1700000000.000100", "text": "GPU down on gpu-017"}
+    arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+    assert arrival
+    await hear(bot.surface, arrival)
+    assert await bot.inbox.open_incidents() == [incident]
+
+
+async def spoken(bot: Behind, incident: str, ago: timedelta) -> None:
+    """Set when the last word was written in the thread."""
+    at = bot.surface.clock.now() - ago
+    await bot.redis.hset(Names().of(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
+
+
+async def answered(bot: Behind, incident: str, state: Incident) -> None:
+    """Work off what waits, and leave the incident in this state."""
+    bot.states[incident] = state
+    leases = Leases(bot.redis, WallClock(), seconds=30)
+    lease = await leases.take(incident)
+    assert lease
+    for item in await bot.inbox.peek(incident):
+        await bot.inbox.finish(incident, lease.token, item.id, "open", {}, keep=None, about=concern_of(item.text, HOSTS))
+    await lease.release()
 
 
 async def test_diagnose_this_about_the_same_job_joins_as_well(bot: Behind) -> None:

@@ -55,6 +55,8 @@ ASKED: Final[tuple[tuple[Intent, Mapping[str, Any]], ...]] = (
     (Intent.CHANGED_SINCE, {}),
     (Intent.HAPPENED_BEFORE, {}),
     (Intent.SAFE_TO, {"text": "restart the job?"}),
+    (Intent.SAFE_TO, {"text": "can we restart the job?", "predicate": "usable"}),
+    (Intent.SAFE_TO, {"remedy": "reboot", "hosts": ("gpu-003",), "predicate": "changeable"}),
     (Intent.SAFE_TO, {"remedy": "reboot", "hosts": ("gpu-003",)}),
     (Intent.WHAT_NOW, {}),
     (Intent.ON_APPROVE, {}),
@@ -91,18 +93,20 @@ OWN: Final = re.compile(
             r"\d+ moments since",
             r"Found: |Nothing found\.",  # whose causes follow, each with what it rests on
             r".*: (?:ruled out|not ruled out.*)\.$",  # whose reasons follow
-            r"It is .*:$|No, not on .*:$|No cause is proven, because:$",
+            r"It is .*:$|No, not on .*:$|The cause is not proven, because:$",
             r"Since .* nothing new was logged, as far as it was read|Settings that were changed without",
             r"Say |On it: |Read .* ago|Which|What was not checked|… and|• … and|• \d+ looks failed|• not every machine",
             r"Could not look|could not look|Not known: |Nothing of what I went into",
+            r"I cannot say yes or no",
             r"I (?:could not look|am |read |did not understand|go on|mention|have looked|know )|From here I can see|In this thread|In short: ",
-            r"Of the recorded incidents|No closed incident|What is kept|Name a host",  # of other times and sites; a title in them is caught
+            r"None of the closed incidents",
+            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
             r"It (?:affects|needs|takes|is not closed|waits)|Nothing that I found|RackMedic does",
             r"I wait for a decision|It is part of a fix|Decide on the card",
             r"Nothing (?:to mend|is up|is open|runs|of)|This is for people|Answer what I asked|Tell me|There is nothing",
             r"If approved|Before it starts|Afterwards|Then: |The way back|Up for decision|Nobody|Words approve|The post-incident report",
             r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
-            r"No fault is found\.$|No cause is proven so far\.$|Hello|You are welcome|In your own words|Only the Approve",
+            r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
             r"U1 is on it|Whom\?|Noted|What was up|What I saw|Closed: |Open again|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
             r"Nothing but|No .* was read of|No bandwidth by message size|\d\d:\d\d:\d\d (?:asked|well|put up|waits|unsure)",
             r"kernel log disturbs|What else went into it:$|\s*moved by: ",

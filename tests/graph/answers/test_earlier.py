@@ -9,6 +9,8 @@ from bot.cards.incidents import diagnosis
 from bot.cards.text import thread_link
 from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
 from graph.state import Origin
+from kb.history.incidents import PastIncident
+from kb.history.index import History
 from tests.support.clock import T0
 from tests.support.talk import Talk
 
@@ -68,9 +70,36 @@ async def test_other_trouble_of_the_host_is_no_repetition() -> None:
     ecc = EarlierCause(label=ECC, hosts=("gpu-003",))
     talk, _ = await talk_with(Recalled((row("a", 2, ecc),), T0 - timedelta(days=3)))
     none, other, line, *_ = (await talk.says(ASK)).splitlines()
-    assert none.startswith("No closed incident")
+    assert none.startswith("None of the closed incidents")
     assert "gpu-003" in other
     assert "(another cause)" in line
+
+
+async def test_a_lesson_of_a_closed_incident_is_no_recorded_one() -> None:
+    talk, _ = await talk_with(Recalled())
+    own = PastIncident(
+        "les-1", "job 4711 hangs on gpu-[001-004]", "job 4711 hangs, our own", DEAD, "x", "y", learnt="inc-1", on="2026-05-20"
+    )
+    other = replace(own, id="les-2", title="gpu-009 lost a GPU", learnt="inc-9")
+    exported = replace(own, id="exp-3", title="a card that came off the bus", learnt="exp-3")
+    history = History([own, other, exported])
+    talk.ports = replace(talk.ports, history=history)
+    answer = await talk.says(ASK)
+    assert exported.title in answer
+    assert own.title not in answer
+    assert "gpu-009" not in answer
+
+
+async def test_yes_is_said_of_a_named_host_only_where_it_was_there() -> None:
+    talk, _ = await talk_with(Recalled())
+    cause = await cause_of(talk)
+    away = EarlierCause(label=cause.label, hosts=("gpu-001",))
+    talk, _ = await talk_with(Recalled((row("a", 2, away),), T0 - timedelta(days=3)))
+    assert not (await talk.says("has gpu-003 had this before?")).startswith("Yes")
+    talk, _ = await talk_with(Recalled((row("a", 2, cause),), T0 - timedelta(days=3)))
+    assert (await talk.says("has gpu-003 had this before?")).startswith("Yes")
+    assert (await talk.says(ASK)).startswith("Yes")
+    assert not (await talk.says("how often did that happen?")).startswith("Yes")
 
 
 async def test_five_are_told_and_the_rest_are_counted() -> None:
@@ -85,12 +114,12 @@ async def test_five_are_told_and_the_rest_are_counted() -> None:
 
 async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
     talk, _ = await talk_with(Recalled())
-    assert "No closed incident" in await talk.says(ASK)
+    assert "None of the closed incidents" in await talk.says(ASK)
     talk, _ = await talk_with(Recalled(could_not="my store did not answer (TimeoutError)"))
     answer = await talk.says(ASK)
     assert "I could not look" in answer
     assert "(TimeoutError)" in answer
-    assert "No closed incident" not in answer
+    assert "None of the closed incidents" not in answer
 
 
 async def test_who_names_a_host_hears_of_that_host() -> None:
