@@ -277,7 +277,7 @@ KEYS = _rows("""
     step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
     check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.left_out                   | str   | host    |      | a command whose output was too long to be taken whole: read was only what matters of it
-    check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three)
+    check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three) of(what they are)
     check.foreign                    | int   | host    |      | events in a text that was handed in, of GPUs that no host of the incident has; attrs: bdf(of the first)
     check.skipped                    | str   | host    |      | why a check was not run: busy not_known no_tool no_device; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
