@@ -62,6 +62,8 @@ class FileRead(Stored):
     """Events of GPUs that no host of the incident has, in words."""
     recognised: bool = True
     """Whether some reader knows this kind of output. Of any other nothing can be said, least of all that it is clean."""
+    not_run: str = ""
+    """The test that the file is of was not run, or only in part, and why."""
 
 
 class SharedCause(Stored):

@@ -277,7 +277,7 @@ KEYS = _rows("""
     step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
     check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.left_out                   | str   | host    |      | a command whose output was too long to be taken whole: read was only what matters of it
-    check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three)
+    check.not_understood             | int   | host    |      | lines of an output that no reader knows and that may tell of trouble; attrs: lines(first three) of(what they are)
     check.foreign                    | int   | host    |      | events in a text that was handed in, of GPUs that no host of the incident has; attrs: bdf(of the first)
     check.skipped                    | str   | host    |      | why a check was not run: busy not_known no_tool no_device; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
@@ -318,7 +318,7 @@ KEYS = _rows("""
     fabric.degraded                  | int   | host    |      | links of the leaf to other switches that run narrower or slower than they can; attrs: leaf
     sched.state                      | str   | host    |      | state the scheduler gives the node, parts joined by +; attrs: reason by since why
     sched.reason                     | str   | host    |      | reason the scheduler gives for the node's state; attrs: told (in words of Slurm itself: gpus_missing kill_task_failed not_responding batch_job_failure prolog_failed rebooted hardware_missing, or of a kubelet: not_responding runtime_down) by since
-    sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT RUNNING; attrs: job exit
+    sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT DEADLINE RUNNING; attrs: job exit uid(of who cancelled it)
     sched.running                    | list  | host    |      | ids of the jobs that the scheduler runs on the node; attrs: users
     sched.pods                       | list  | host    |      | pods on the node, as namespace/name, but those that stay; attrs: gpus count owners
     sched.gpus                       | int   | host    |      | GPUs that Kubernetes can give to pods there; attrs: capacity

@@ -126,7 +126,7 @@ WORDS = _rows("""
     disk.used_percent               | {device} is {value} {unit} full
     disk.inodes_percent             | {device} has used {value} {unit} of its inodes
     job.error                       | the job's log: {word}
-    check.not_understood            | {value} lines may tell of trouble and are of no kind that I know: {attrs.first} | I cannot read this kind of output
+    check.not_understood            | {value} {attrs.of} that I do not know: {attrs.first} | {value} lines may tell of trouble and are of no kind that I know: {attrs.first} | I cannot read this kind of output
     docker.nvidia_runtime           | container runtime for NVIDIA known: {value}
     time.offset                     | the clock is off by {value} {unit}
     sched.state                     | out of service, {value}: {attrs.why} | out of service, {value}

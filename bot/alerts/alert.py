@@ -12,10 +12,19 @@ from bot.alerts.labels import AlertLabels
 from kb.redact import cleaned_line, visible
 from tools.inventory.ranges import fold
 
-LONGEST_NAME, LONGEST_SUMMARY, MOST_SHOWN = 80, 300, 6
+LONGEST_NAME, LONGEST_SUMMARY, LONGEST_READ, MOST_SHOWN = 80, 300, 1000, 6
 MANY = "many causes at once"
-_XID = re.compile(r"\bxids?\b\D{0,12}(\d{1,4})\b", re.IGNORECASE)
-_ADDRESS = re.compile(r"\(?(?:PCI:)?\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b\)?", re.IGNORECASE)
+_SEVERAL = r"(?:[\s:=#\"'(\[-]{0,4}(?i:_?errors?|codes?|events?|numbers?|values?|is|was|has)\b){0,3}"
+_PLACE = r"(?:[\s:]{1,3}(?:on|of|for|at|in) [^:=\n]{1,60}(?:[:=]|\bis)\s{1,3})?"
+_NUMBER = r"[\s:=#\"')\],>_-]{0,4}%s(?:\.0{1,6})?(?![\w]|\.\d)"
+_XID = re.compile(
+    r"(?:(?<![A-Za-z0-9])[Xx][Ii][Dd]|(?<=[a-rt-z0-9])X(?:id|ID)|(?<=[A-RT-Z])Xid)s?" + _SEVERAL + _PLACE + _NUMBER % r"(\d{1,4})", re.ASCII
+)
+_SXID = re.compile(r"S[Xx](?:id|ID)s?" + _SEVERAL + _PLACE + _NUMBER % r"(\d{5})", re.ASCII)
+"""The word, what may stand between, and the number: of an error, never of a GPU, a host or a count of minutes."""
+_ADDRESS = re.compile(
+    r"\((?:PCI:)?[0-9a-f]{4,8}:[^)\n]{1,80}\)|\b(?:PCI:)?[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", re.IGNORECASE
+)
 """A PCI address stands between the word and its number in the kernel's own line."""
 _PORT = re.compile(r":\d{1,5}$")
 
@@ -35,11 +44,12 @@ class Alert:
     summary: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     """As they came, for the routes alone: never kept, and never shown."""
+    sxid: str = ""
 
     @property
     def cause(self) -> str:
-        """Alerts of one cause are one incident: of one switch or rack, else of one Xid, else of one name."""
-        return self.group or (f"Xid {self.xid}" if self.xid else self.name)
+        """Alerts of one cause are one incident: of one switch or rack, else of one Xid or SXid, else of one name."""
+        return self.group or (f"Xid {self.xid}" if self.xid else f"SXid {self.sxid}" if self.sxid else self.name)
 
     def stored(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "labels"}
@@ -72,22 +82,37 @@ class RawAlert:
 
 
 def read_alert(raw: RawAlert, names: AlertLabels) -> Alert:
-    """By the site's names of labels. A number of an Xid that only the annotations tell counts too."""
+    """By the site's names of labels. A number of an Xid that only another label, an annotation or the name tells counts too."""
     told = short(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", LONGEST_SUMMARY)
-    xid = next((value for value in _values(raw, names.xid) if value.isdecimal() and len(value) < 5), "")
-    found = _XID.search(_ADDRESS.sub("", told)) or _XID.search(raw.labels.get("alertname", "")[:LONGEST_NAME])
+    texts = [_ADDRESS.sub(" ", value[:LONGEST_READ]) for value in (*raw.notes.values(), *raw.labels.values()) if "://" not in value]
+    xid = _first_of_labels(raw, names) or _first(_XID, texts)
     return Alert(
         id=raw.id,
         name=short(raw.labels.get("alertname", "")) or "an alert",
         firing=raw.firing,
         host=next((_PORT.sub("", value) for value in _values(raw, names.host)), ""),
         device=next(_values(raw, names.device).__iter__(), ""),
-        xid=xid or (found[1] if found else ""),
+        xid=xid,
         group=next((f"{name} {raw_value}" for name in names.cause if (raw_value := short(raw.labels.get(name, "")))), ""),
         severity=short(raw.labels.get("severity", ""), 20),
         summary=told,
         labels=raw.labels,
+        sxid="" if xid else _first(_SXID, texts),
     )
+
+
+def _first_of_labels(raw: RawAlert, names: AlertLabels) -> str:
+    """Return the number that one of the labels for Xids holds, as a number or in words; "" for none."""
+    for value in _values(raw, names.xid):
+        number = value.removesuffix(".0")
+        if number.isascii() and number.isdecimal() and len(number) < 5 and int(number):
+            return number
+    return ""
+
+
+def _first(pattern: re.Pattern[str], texts: Sequence[str]) -> str:
+    """Return the first number of an error in the texts, "" for none: no error has the number 0."""
+    return next((str(int(found[1])) for text in texts for found in pattern.finditer(text) if int(found[1])), "")
 
 
 def _values(raw: RawAlert, names: Sequence[str]) -> list[str]:
@@ -137,5 +162,5 @@ def words_of(counted: AlertTally) -> str:
 
 def _line(row: Alert) -> str:
     where = " ".join(part for part in (row.host, f"gpu{row.device}" if row.device.isdecimal() else row.device) if part)
-    said = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else "", row.summary) if part)
+    said = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else f"SXid {row.sxid}" if row.sxid else "", row.summary) if part)
     return " ".join(part for part in (row.name, f"on {where}" if where else "", f"({said})" if said else "") if part)

@@ -32,6 +32,11 @@ UNREAD: Mapping[Unread, str] = {
 """Why a file was not read, and what to send instead."""
 
 
+NOT_RUN = frozenset({"dcgm.not_run", "dcgm.error", "ib.write_failed"})
+"""Facts that say that a test was not run. Whatever it would have found is unknown."""
+LONGEST_REASON = 160
+
+
 def as_text(raw: bytes) -> tuple[str, Unread]:
     """The text of a file, or why it has none."""
     if raw.startswith(_UTF16):
@@ -65,6 +70,9 @@ def acknowledged(
     odd = [fact for fact in facts if is_odd(fact)]
     unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
     foreign = next((fact.line for fact in facts if fact.key == "check.foreign"), "")
+    not_run = next(
+        (fact.line or fact.in_words() for fact in facts if fact.key in NOT_RUN or (fact.key == "nccl.failure" and not is_odd(fact))), ""
+    )
     kinds = {(fact.key, repr(fact.value)) for fact in odd}
     first = min(odd, key=_order, default=None)
     line = first.in_words().removeprefix(_OF_THE_LOG) if first else unknown[0].line if unknown else ""
@@ -78,6 +86,7 @@ def acknowledged(
         not_understood=sum(fact.value for fact in unknown if isinstance(fact.value, int)),
         recognised=recognised or bool(odd),
         foreign=foreign,
+        not_run=not_run[:LONGEST_REASON],
     )
 
 
@@ -97,11 +106,15 @@ def in_words(row: FileRead) -> str:
         return f"{size}: {row.foreign}{_unknown(row)}{_rest(row)}"
     if not row.kinds and row.not_understood:
         return f"{size}: no error that I know{_unknown(row, first=True)}{_rest(row)}"
+    if not row.kinds and row.not_run:
+        return f"{size}: could not look: {row.not_run}{_rest(row)}"
     if not row.kinds:
         return f"{size}: nothing that I know as an error{_rest(row)}"
     when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
     said = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
-    return f"{size}: {said}{f'; {row.foreign}' if row.foreign else ''}{_unknown(row)}{_rest(row)}"
+    return (
+        f"{size}: {said}{f'; {row.foreign}' if row.foreign else ''}{f'; {row.not_run}' if row.not_run else ''}{_unknown(row)}{_rest(row)}"
+    )
 
 
 def _unknown(row: FileRead, *, first: bool = False) -> str:

@@ -1,5 +1,6 @@
 """Files that people hand in are acknowledged: by name, size and what was found in them, or by why they were not read. Replies too."""
 
+import json
 from typing import get_args
 
 import pytest
@@ -70,6 +71,52 @@ def test_a_log_that_tells_of_no_trouble_is_clean(line: str) -> None:
     row = read("rank0.log", f"{line}\n")
     assert (row.recognised, row.kinds, row.not_understood) == (True, 0, 0)
     assert in_words(row).endswith("nothing that I know as an error")
+
+
+def diagnosed(*results: tuple[str, str, str]) -> str:
+    """The JSON of `dcgmi diag` of DCGM 4: test, status and warning of each result on GPU 5."""
+    tests = [
+        {"name": name, "results": [{"entity_group": "GPU", "entity_id": 5, "status": status, "warnings": [{"warning": says}] if says else []}]}
+        for name, status, says in results
+    ]
+    return json.dumps({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]}})
+
+
+NOT_RUN = {
+    "GPU memory is in use": diagnosed(("memory", "Fail", "Couldn't allocate at least 75.0% of GPU memory on GPU 5")),
+    "another process uses the GPU": diagnosed(("memory", "Fail", "GPU 5 is in use by process 4711")),
+    "MIG is enabled": diagnosed(("memory", "Fail", "Cannot run diagnostic: MIG is enabled on GPU 5")),
+    "persistence mode is off": diagnosed(("software", "Fail", "Persistence mode for GPU 5 is disabled.")),
+    "the compute mode is exclusive or prohibited": diagnosed(("memory", "Fail", "GPU 5 is in exclusive process compute mode")),
+    "permissions are missing": diagnosed(("software", "Fail", "Insufficient permissions to run this test")),
+    "versions do not fit together": diagnosed(("software", "Fail", "DCGM API version mismatch")),
+    "clocks are locked": diagnosed(("memory", "Warn", "Application clocks are set on GPU 5")),
+    "skipped": diagnosed(("software", "Pass", ""), ("pcie", "Skip", "")),
+    "unable to connect to the host engine": '{"DCGM Diagnostic": {"runtime_error": "unable to connect to the host engine"}}',
+    "A diag instance is already running": "Error: Unable to complete diagnostic for group 0. A diag instance is already running",
+}
+"""Diagnostics that were not run, by the reason that must be told."""
+
+
+@pytest.mark.parametrize("why", NOT_RUN)
+def test_a_diagnostic_that_was_not_run_could_not_look(why: str) -> None:
+    row = read("diag.json", NOT_RUN[why])
+    assert (row.recognised, row.kinds) == (True, 0)
+    assert "could not look" in in_words(row)
+    assert why in in_words(row)
+    assert "nothing that I know as an error" not in in_words(row)
+
+
+def test_a_fault_is_told_beside_the_tests_that_were_not_run() -> None:
+    fault = ("memory", "Fail", "Pending page retirements together with a DBE were detected on GPU 5")
+    row = read("diag.json", diagnosed(fault, ("pcie", "Skip", "")))
+    assert row.kinds == 1
+    assert "not run: pcie (skipped)" in in_words(row)
+    assert "could not look" not in in_words(row)
+
+
+def test_a_diagnostic_that_was_run_and_passed_is_clean() -> None:
+    assert in_words(read("diag.json", diagnosed(("memory", "Pass", ""), ("pcie", "Pass", "")))).endswith("nothing that I know as an error")
 
 
 QUOTED = {

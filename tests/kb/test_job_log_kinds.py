@@ -138,8 +138,9 @@ ENDS: list[tuple[str, str, dict[str, Any]]] = [
     ("sigterm", "srun: error: gpu-003: task 11: Terminated", {}),
     ("sigterm", "container exited with exit code 143", {}),
     ("time_limit", "slurmstepd: error: *** JOB 4711 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 DUE TO TIME LIMIT ***", {}),
-    ("cancelled", "slurmstepd: error: *** STEP 4711.0 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 ***", {}),
-    ("cancelled", "State: CANCELLED by 1000", {}),
+    ("cancelled", "slurmstepd: error: *** STEP 4711.0 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 ***", {"what": "STEP"}),
+    ("cancelled", "slurmstepd: error: *** JOB 4711 ON gpu-001 CANCELLED AT 2026-05-20T03:09:00 ***", {"what": "JOB"}),
+    ("cancelled", "State: CANCELLED by 1000", {"uid": "1000"}),
     (
         "node_failed",
         "slurmstepd: error: *** JOB 4711 ON gpu-003 CANCELLED AT 2026-05-20T03:09:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***",

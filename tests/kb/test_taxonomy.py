@@ -90,6 +90,8 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
         *(dict.fromkeys(("cgroup", "own", "first", "fatal", "major"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
         *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 7)),
         {"counts": True, "op": "AllReduce", "launched": 7, "others": 8, "rank": "6"},
+        *({"what": what, "uid": "1000"} for what in ("JOB", "STEP")),
+        {"told": "kill_task_failed", "looks": 3},
         {"limit": True, "cgroup": "/slurmstepd.scope/job_812"},
         {"limit": False, "cgroup": "/slurmstepd.scope/job_812"},
         {"peer": "172.17.0.1<40001>", "ticks": 10**9},
@@ -426,6 +428,16 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "tracker down": ([seen(ERR, "service_unreachable", first=True)], "OTHER.SERVICE.Auxiliary_Service_Down"),
     "store throttles": ([seen(ERR, "storage_throttled")], "OTHER.SERVICE.Object_Storage_Throttled"),
     "preempted": ([seen(ERR, "preempted"), seen(ERR, "sigterm")], "OTHER.SCHED.Preemption"),
+    "time limit": ([seen(ERR, "time_limit", first=True), seen(ERR, "sigterm")], "OTHER.SCHED.Time_Limit_Reached"),
+    "time limit by the accounts": ([seen("sched.job", "TIMEOUT", job="123")], "OTHER.SCHED.Time_Limit_Reached"),
+    "deadline by the accounts": ([seen("sched.job", "DEADLINE", job="123")], "OTHER.SCHED.Time_Limit_Reached"),
+    "cancelled": ([seen(ERR, "cancelled", what="JOB"), seen(ERR, "sigterm")], "OTHER.SCHED.Job_Cancelled"),
+    "cancelled by a user": ([seen(ERR, "cancelled", uid="1000")], "OTHER.SCHED.Job_Cancelled"),
+    "cancelled by root in the accounts": ([seen("sched.job", "CANCELLED", job="123", uid="0")], "OTHER.SCHED.Job_Cancelled"),
+    "a step that could not be killed": (
+        [seen(ERR, "step_unkillable"), seen("sched.reason", "Kill task failed", told="kill_task_failed"), seen("proc.blocked", "python3", looks=3)],
+        "SYSTEM_SOFTWARE.PROCESS.Blocked_In_Kernel",
+    ),
 }
 
 
@@ -468,6 +480,11 @@ CONTROLS: dict[str, list[Seen]] = {
     "at the power limit under load": [seen("gpu.throttle.sw_power_cap"), seen("gpu.power.limit", 700.0)],
     "a collective time-out and nothing else": [seen(ERR, "nccl_timeout"), seen(ERR, "nccl_remote_exited")],
     "one crash that printed many lines": [seen(XID, 13, "gpu1", count=40, gpc=2, tpc=4), seen(XID, 43, "gpu1", sympathetic=13)],
+    "a step that ended because a task of it did": [seen(ERR, "cancelled", what="STEP"), seen(ERR, "sigterm")],
+    "a job that was cancelled after it hung": [seen(ERR, "nccl_timeout", first=True), seen(ERR, "cancelled", what="JOB")],
+    "a job that hung until its time limit": [seen(ERR, "nccl_timeout", first=True), seen(ERR, "time_limit")],
+    "a job that ended well": [seen("sched.job", "COMPLETED", job="123"), seen("sched.job", "CANCELLED", job="123")],
+    "a step that could not be killed and nothing else": [seen(ERR, "step_unkillable")],
     "an error nobody has a leaf for": [seen(XID, 167, "gpu2")],
 }
 

@@ -83,6 +83,14 @@ SETTINGS = [
     ("ECC is not enabled on GPU 5", "setting"),
     ("No permission to read /dev/nvidia5", "setting"),
     ("The GPUs are not the same SKU", "setting"),
+    ("Found graphics processes running on GPU 5", "memory_in_use"),
+    ("GPU 5 is in use by process 4711", "memory_in_use"),
+    ("Cannot run diagnostic: MIG is enabled on GPU 5", "setting"),
+    ("Insufficient permissions to run this test on GPU 5", "setting"),
+    ("This test requires root privileges", "setting"),
+    ("GPU 5 is in exclusive process mode", "setting"),
+    ("API version mismatch between nvvs and the host engine", "setting"),
+    ("The test is not supported on GPU 5", "setting"),
 ]
 
 
@@ -97,3 +105,22 @@ def test_a_warning_about_the_machines_use_or_settings_is_no_failed_test(warning:
 def test_beside_a_fault_a_setting_excuses_nothing() -> None:
     facts = {fact.key: fact for fact in warned(SETTINGS[0][0], "GPU 5 has uncorrectable memory errors and row remappings are pending")}
     assert (facts["dcgm.failed"].value, facts["dcgm.reason"].value) == ("memory", "row_remap_pending")
+
+
+FAULTS = [
+    ("Pending page retirements together with a DBE were detected on GPU 5", "row_remap_pending"),
+    ("GPU 5 has pending row remappings. Reset the GPU; it is in use by process 4711", "row_remap_pending"),
+    ("Row remap failure on GPU 5, which requires root to read", "row_remap_failure"),
+    ("A double bit error was found on GPU 5 while MIG is enabled", "dbe"),
+    ("GPU 5 Thermal violations totaling 13.3 seconds", "thermal"),
+    ("Memtest found 3 errors in the memory of GPU 5", "memory"),
+    ("PCIe replay counter went up on GPU 5", "pcie"),
+    ("Driver/library version mismatch on GPU 5", "memory"),
+]
+
+
+@pytest.mark.parametrize(("warning", "reason"), FAULTS)
+def test_a_fault_stays_one_whatever_setting_it_mentions(warning: str, reason: str) -> None:
+    facts = {fact.key: fact for fact in warned(warning)}
+    assert (facts["dcgm.failed"].value, facts["dcgm.reason"].value) == ("memory", reason)
+    assert "dcgm.not_run" not in facts

@@ -13,6 +13,7 @@ from kb.logs.timestamps import split
 from kb.scan import lines_in
 from tools.checks.few import left_out
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
+from tools.checks.kernel_unknown import unknown_errors
 from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
@@ -62,6 +63,7 @@ def parse_kernel_log(text: str) -> Sequence[Fact]:
     reader.feed(_oldest_first(text))
     found = [_decoded(fact) for fact in gathered(reader.finish())]
     found += [left_out(CHECK, reader.left_out)] if reader.left_out else []
+    found += unknown_errors(CHECK, text)
     if not any(fact.key == "kernel.xid" for fact in found):
         found.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
     return found
@@ -168,7 +170,7 @@ CHECKS = (
             WITHOUT_ENTRIES,
             Format("kernel log", is_kernel_log, parse_kernel_log),
         ),
-        establishes=("host.boot_id", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),
+        establishes=("host.boot_id", "check.not_understood", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),
         seconds=3.0,
         partial=True,
         damage="tell",

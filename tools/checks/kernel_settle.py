@@ -7,6 +7,7 @@ from typing import Any
 
 from kb.catalogues import xid
 from kb.logs.event import Event
+from tools.checks.kernel_unknown import settle_unknown
 from tools.fact import Fact, Status
 
 APART = ("cgroup", "fatal", "severity")
@@ -60,7 +61,7 @@ def settle(facts: Sequence[Fact], boot_id: str = "", booted_at: datetime | None 
     for fact in facts:
         name = _name(fact, current) if fact.key.startswith(EVENTS) else (id(fact),)
         kept[name] = _joined(kept[name], fact) if name in kept else fact
-    aged = _without_empty([_aged(fact, current, booted_at) for fact in kept.values()])
+    aged = _without_empty([_aged(fact, current, booted_at) for fact in settle_unknown(list(kept.values()), current)])
     return aged + repeats(aged)
 
 

@@ -49,7 +49,8 @@ OUT_OF_SERVICE = (
 OURS = "rackmedic:"
 """How the reasons begin that RackMedic itself gives where it takes a node out of service."""
 _JOB = re.compile(
-    r"(\d{1,12}(?:_\d{1,9})?)\|([A-Z_]{2,20})(?: by \d+)?\|(\d{1,3}:\d{1,3})\|([0-9T:-]{1,25}|Unknown)\|([0-9T:-]{1,25}|Unknown)\s*$"
+    r"(?P<job>\d{1,12}(?:_\d{1,9})?)\|(?P<state>[A-Z_]{2,20})(?: by (?P<uid>\d{1,10}))?\|(?P<exit>\d{1,3}:\d{1,3})\|"
+    r"(?P<started>[0-9T:-]{1,25}|Unknown)\|(?P<ended>[0-9T:-]{1,25}|Unknown)\s*$"
 )
 
 
@@ -152,9 +153,9 @@ def without_accounts(text: str) -> Sequence[Fact]:
 def parse_jobs(text: str) -> Sequence[Fact]:
     """How the latest job on the node stands."""
     rows = [row for row in map(_JOB.match, lines_in(text)) if row]
-    last = max(rows, key=lambda row: (row[4] != "Unknown", row[4]))
-    attrs = {"job": last[1], "exit": last[3], "started": last[4], "ended": last[5]}
-    return [Fact(CHECK, "sched.job", last[2], line=last[0].strip(), attrs=attrs)]
+    last = max(rows, key=lambda row: (row["started"] != "Unknown", row["started"]))
+    attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}
+    return [Fact(CHECK, "sched.job", last["state"], line=last[0].strip(), attrs=attrs)]
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -60,7 +60,7 @@ ROWS = (
                  r"(?i:unkillable (?:step|process|task)|not ending with signals)"),
     _row("time_limit", "DUE TO TIME LIMIT", "due to time limit", "TIMEOUT ***", "time limit exhausted"),
     _row("cancelled", "CANCELLED AT", "CANCELLED by", "CANCELLED BY",
-         pattern=r"\*\*\* (?:JOB|STEP) .{1,160}CANCELLED AT [\dT:-]{10,20}(?: \*\*\*|$)|CANCELLED [bB][yY] \d"),
+         pattern=r"\*\*\* (?P<what>JOB|STEP) .{1,160}CANCELLED AT [\dT:-]{10,20}(?: \*\*\*|$)|CANCELLED [bB][yY] (?P<uid>\d{1,10})\b"),
     # storage before NCCL: a full disk speaks in many voices
     _row("nccl_shm_failed", "posix_fallocate failed", "failed to extend /dev/shm", "shm/nccl-", "shared memory segment /dev/shm",
          pattern=r"fallocate failed|failed to extend|Error while (?:creating|attaching)|No space left"),

@@ -23,30 +23,50 @@ from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
 TOOL = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
-SETTINGS = (
-    (
-        "memory_in_use",
-        re.compile(
-            r"(?:couldn'?t|could not|unable to|failed to) allocate .{0,40}(?:memory|%)|not enough (?:free )?memory|other process",
-            re.IGNORECASE,
+SETTINGS = tuple(
+    (value, why, re.compile(pattern, re.IGNORECASE))
+    for value, why, pattern in (
+        (
+            "memory_in_use",
+            "GPU memory is in use",
+            r"(?:couldn'?t|could not|unable to|failed to) allocate .{0,40}(?:memory|%)|not enough (?:free )?memory",
         ),
-    ),
-    (
-        "setting",
-        re.compile(
-            r"persistence mode|environment variable|deny.?list|nouveau|MIG (?:mode|config\w*|is enabled)|compute mode|exclusive.process|"
-            r"ECC (?:mode )?(?:is )?(?:not enabled|disabled)|permission|not (?:of )?the same (?:SKU|type|model)|different (?:SKU|type|model)s?|"
-            r"(?:application|graphics) clocks? (?:are|is|have been) (?:set|locked)|in use by|cgroup",
-            re.IGNORECASE,
+        (
+            "memory_in_use",
+            "another process uses the GPU",
+            r"other process|graphics processes|(?:in use|being used) by|graphics contexts? open",
         ),
-    ),
+        ("setting", "MIG is enabled", r"\bMIG\b"),
+        ("setting", "persistence mode is off", r"pers?istence mode"),
+        ("setting", "the compute mode is exclusive or prohibited", r"compute mode|exclusive.process"),
+        ("setting", "ECC is off", r"ECC (?:mode )?(?:is )?(?:not enabled|disabled)"),
+        (
+            "setting",
+            "permissions are missing",
+            r"permission|(?:requires?|needs?|must be|only) .{0,20}\broot\b|root privilege|privileged|cgroup",
+        ),
+        (
+            "setting",
+            "versions do not fit together",
+            r"(?<!library )versions? mismatch|\b(?:API|DCGM|NVVS|host ?engine)\b.{0,60}versions?.{0,20}(?:incompatible|(?:do|does) not match|differ)",
+        ),
+        ("setting", "an environment variable hides GPUs", r"environment variable"),
+        ("setting", "a driver of the deny list is loaded", r"deny.?list|nouveau"),
+        (
+            "setting",
+            "the GPUs are of several models",
+            r"not (?:of )?the same (?:SKU|type|model)|different (?:SKU|type|model)s?|incompatible (?:GPU|with each other)",
+        ),
+        ("setting", "clocks are locked", r"(?:application|graphics) clocks? (?:are|is|have been) (?:set|locked)"),
+        ("setting", "the GPU does not support it", r"not supported|unsupported|does not support"),
+    )
 )
-"""Warnings that tell of how the machine is used or set up. Such a test found nothing: it was not run as it should be."""
+"""Warnings that tell of how the machine is used or set up, and the reason in words. Such a test found nothing: it was not run as it should be."""
 REASONS = (
     ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
     (
         "row_remap_pending",
-        re.compile(r"row.?remap\w*.{0,60}pending|pending.{0,40}(?:row.?remap|page retire)|retire\w*.{0,40}pending", re.IGNORECASE),
+        re.compile(r"row.?remap\w*.{0,60}pending|pending.{0,40}(?:row.?remap|(?:page )?retire)|retire\w*.{0,40}pending", re.IGNORECASE),
     ),
     ("sram_threshold", re.compile(r"SRAM.{0,60}threshold|threshold.{0,40}SRAM", re.IGNORECASE)),
     ("inforom", re.compile(r"info.?rom", re.IGNORECASE)),
@@ -59,12 +79,14 @@ REASONS = (
     ("memory", re.compile(r"\bmemory\b|memtest", re.IGNORECASE)),
 )
 """The first that stands in the warning is the reason; the name of the test helps where the warning is silent."""
+OF_HARDWARE = frozenset({"row_remap_failure", "row_remap_pending", "sram_threshold", "dbe"})
+"""Reasons that no word about a setting in the same warning excuses."""
 ERRORS = (
     (
         "no_engine",
         re.compile(r"unable to (?:establish a )?connect\w*|host engine is not running|connection to the host engine", re.IGNORECASE),
     ),
-    ("busy", re.compile(r"already running|in use by another|resource is (?:in use|busy)", re.IGNORECASE)),
+    ("busy", re.compile(r"already running|in use by another|resource (?:is )?(?:in use|busy)", re.IGNORECASE)),
     ("unsupported", re.compile(r"unsupported GPU|not supported", re.IGNORECASE)),
     ("other", re.compile(r"Unable to complete diagnostic|Error when executing the diagnostic|error:|runtime_error", re.IGNORECASE)),
 )
@@ -88,6 +110,8 @@ class Result:
 class _Reading:
     results: list[Result] = field(default_factory=list)
     cut: bool = False
+    complaint: str = ""
+    """Why the diagnostic as a whole was not run."""
 
 
 def is_json(text: str) -> bool:
@@ -112,9 +136,9 @@ def read_json(text: str) -> _Reading:
     if not isinstance(body, dict):
         raise Unreadable("JSON without a DCGM diagnostic")
     reading = _Reading([result for test in _tests(body) for result in _results(test)])
-    if not reading.results:
-        complaint = body.get("runtime_error") or body.get("Warning") or body.get("warning")
-        raise Unreadable(f"no test was run: {str(complaint)[:160]}" if complaint else "no test has a result")
+    reading.complaint = str(body.get("runtime_error") or body.get("Warning") or body.get("warning") or "")[:300]
+    if not reading.results and not reading.complaint:
+        raise Unreadable("no test has a result")
     return reading
 
 
@@ -201,33 +225,48 @@ def _blame(reading: _Reading, says: str) -> None:
 
 def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
     """Failures by GPU with their reason, and what passed or was not run."""
+    if not reading.results:
+        return parse_error(check, reading.complaint)
     found: list[Fact] = []
     for row in reading.results:
         if row.status in ("fail", "warn") and (row.status == "fail" or row.says):
             found += _failure(check, row)
     passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
     found.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
-    not_run = sorted(
-        {row.test for row in reading.results if row.status not in ("pass", "fail", "warn") or (row.status == "fail" and _setting_of(row))}
-    )
+    not_run = {row.test or "diagnostic": _why_not_run(row) for row in reading.results if _was_not_run(row)}
     if not_run:
-        found.append(Fact(check, "dcgm.not_run", not_run[:40], line=f"not run: {', '.join(not_run)}"[:300]))
+        told = ", ".join(f"{test} ({why})" for test, why in sorted(not_run.items()))
+        found.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {told}"[:300]))
     if reading.cut:
         found.append(blind(check, Status.UNREADABLE, "the table ends before its last line"))
     return found
 
 
-def _setting_of(row: Result) -> str:
-    """The setting on which a test failed; "" where any of its warnings tells of more."""
-    said = [part for part in row.says.split("; ") if part.strip()]
-    of = [next((name for name, pattern in SETTINGS if pattern.search(part)), "") for part in said]
-    return of[0] if of and all(of) else ""
+def _was_not_run(row: Result) -> bool:
+    return row.status not in ("pass", "fail", "warn") or _setting_of(row) is not None
+
+
+def _why_not_run(row: Result) -> str:
+    setting = _setting_of(row)
+    return setting[1] if setting else "skipped"
+
+
+def _setting_of(row: Result) -> tuple[str, str] | None:
+    """Return the setting on which a test failed, as reason and in words; None where any of its warnings tells of more."""
+    said = [_setting_in(part) for part in row.says.split("; ") if part.strip()]
+    return said[0] if said and all(said) else None
+
+
+def _setting_in(warning: str) -> tuple[str, str] | None:
+    if any(name in OF_HARDWARE and pattern.search(warning) for name, pattern in REASONS):
+        return None
+    return next(((value, why) for value, why, pattern in SETTINGS if pattern.search(warning)), None)
 
 
 def _failure(check: str, row: Result) -> list[Fact]:
     if setting := _setting_of(row):
         line = f"{row.test or 'diagnostic'}: not run as it should be, {row.says}"[:300]
-        return [Fact(check, "dcgm.reason", setting, device, line=line, attrs={"status": row.status}) for device in row.gpus or (None,)]
+        return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs={"status": row.status}) for device in row.gpus or (None,)]
     reason = next((name for name, pattern in REASONS if pattern.search(row.says)), None)
     reason = reason or next((name for name, pattern in REASONS if pattern.search(row.test)), "other")
     line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
@@ -243,7 +282,8 @@ def _failure(check: str, row: Result) -> list[Fact]:
 def parse_error(check: str, text: str) -> Sequence[Fact]:
     """It did not run. No count of passed tests is told, so nothing is called well."""
     name = next((name for name, pattern in ERRORS if pattern.search(text[:4000])), "other")
-    return [Fact(check, "dcgm.error", name, line=first_line(text))]
+    why = next((f" ({why})" for _, why, pattern in SETTINGS if name == "other" and pattern.search(text[:4000])), "")
+    return [Fact(check, "dcgm.error", name, line=f"{first_line(text)}{why}")]
 
 
 def _check(level: int, seconds: float, timeout: float, asks: str) -> Check:
