@@ -174,7 +174,7 @@ async def test_a_broken_contract_makes_the_turn_abstain_and_claims_nothing() -> 
 
 def test_the_tree_says_what_proves_what_speaks_against_and_what_moved_it(told: Told) -> None:
     lines = in_lines(told.graph, TAXONOMY.titles)
-    assert lines[0].startswith("✓ Lost (n2/gpu3): confirmed 97 %, Xid 79 on gpu3")
+    assert lines[0].startswith("✓ Lost (n2/gpu3): confirmed 96 %, Xid 79 on gpu3")
     assert any(line.lstrip("├└ ").startswith("proof: ") and "(dmesg on n2) +9.0" in line for line in lines)
     assert verdict(Verified(held=3)) == ["3 contracts hold."]
 

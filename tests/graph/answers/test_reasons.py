@@ -16,7 +16,7 @@ AS_FILE = Said(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", for
 async def test_why_names_the_cause_how_sure_and_the_lines() -> None:
     talk = await Talk.about()
     lines = (await talk.says("why?")).splitlines()
-    assert lines[0].startswith(f"{talk.ports.taxonomy.titles[FOUND]} (gpu-003/gpu5), 99 % sure: ")
+    assert lines[0].startswith(f"{talk.ports.taxonomy.titles[FOUND]} (gpu-003/gpu5), 98 % sure: ")
     assert all(" · read just now: " in line for line in lines[1:4])
     assert lines[4].startswith("Ruled out: ")
 
@@ -33,7 +33,7 @@ async def test_what_was_found_is_not_ruled_out() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.WHY_NOT, labels=(FOUND,))
     assert "ruled out" not in answer
-    assert answer.splitlines()[1].startswith(f"{talk.ports.taxonomy.titles[FOUND]} (gpu-003/gpu5), 99 % sure ")
+    assert answer.splitlines()[1].startswith(f"{talk.ports.taxonomy.titles[FOUND]} (gpu-003/gpu5), 98 % sure ")
 
 
 async def test_what_could_not_be_looked_at_is_not_ruled_out() -> None:

@@ -19,7 +19,7 @@ async def test_the_sick_host_is_told_with_its_cause_and_the_lines_that_show_it()
     talk = await Talk.about()
     first, *lines = (await talk.says("what about gpu-003?")).splitlines()
     title = talk.ports.taxonomy.titles["GPU.BUS.Fallen_Off_Bus"]
-    assert first.startswith(f"gpu-003: {title} (gpu-003/gpu5), 99 % sure; 23 checks, ")
+    assert first.startswith(f"gpu-003: {title} (gpu-003/gpu5), 98 % sure; 23 checks, ")
     assert lines[0].startswith("  gpu-003 · lspci · ")
     assert "0000:bb:00.0" in lines[0]
     assert lines[1].startswith("  gpu-003 · kernel log · read just now: 08:10:00 NVRM: Xid") or "NVRM: Xid" in lines[1]
