@@ -37,6 +37,8 @@ MOST_ALIKE, MOST_TOLD = 60, 2
 """Past incidents that are asked for, and of them those that are most alike whatever they are of."""
 """Hosts looked at beside those named once a cause is known, jobs whose hosts are, and peers that hosts named in a larger fleet are compared with."""
 
+FABRIC = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
+"""Causes that may be of the whole fabric: one host alone does not tell."""
 FOUND = "read what was found"
 """That a model was asked after looking, in the turn's list of questions."""
 LONGEST_OUTSIDE = 240
@@ -159,7 +161,7 @@ async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
     """
     if case.brief.unknown_hosts:
         return ()
-    compares = now.finding != "diagnosed" or not all(row.accused for row in now.roots)
+    compares = now.finding != "diagnosed" or any(not row.accused or row.label.startswith(FABRIC) for row in now.roots)
     if case.turn.only:
         near = _peers(case, ports) if case.item.kind == "mention" and compares else ()
     elif case.hosts and len(case.visible) <= (MOST_BESIDE if case.turn.named or now.finding == "diagnosed" else MOST_UNNAMED):
