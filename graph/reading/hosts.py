@@ -1,6 +1,7 @@
 """Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure.
 
-What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another.
+What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another. Only a reader who says
+so (`lenient`) gets one host's name in other separators as that host, with the spelling of the text beside it.
 """
 
 import re
