@@ -22,6 +22,7 @@ from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, note_without_inventory, refuse_without_inventory, stage_of
 from graph.ports import Progress
 from graph.reading.files import handed_in
+from graph.reading.groups import hosts_named
 from graph.report import Report
 from graph.state import Incident, Item
 from tools.inventory.ranges import BadRange
@@ -77,9 +78,13 @@ def _incident(case: Path | None) -> str:
 
 
 def _named(world: World, ranges: str) -> str:
+    inventory = world.ports.inventory
     try:
-        return " ".join(host.name for host in world.ports.inventory.pick(ranges))
+        return " ".join(host.name for host in inventory.pick(ranges))
     except BadRange as why:
+        read = hosts_named(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
+        if read.hosts and not read.unknown:
+            return " ".join(read.hosts)
         raise Refusal(f"--hosts: {why}", 2) from why
 
 

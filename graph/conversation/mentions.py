@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Final
 
 from graph.conversation.said import Vocabulary
 from graph.conversation.spelling import LONGEST, spell
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
+from graph.reading.fine_hosts import hosts_called_fine
 from graph.reading.hosts import hosts_in, job_in
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
@@ -57,6 +58,9 @@ class Register:
         self._names = names
         text = text[:LONGEST]
         self._found = hosts_in(text, names.book)
+        fine = hosts_called_fine(text, names.book) if len(self._found.hosts) > 1 else frozenset()
+        if blamed := tuple(host for host in self._found.hosts if host not in fine):
+            self._found = replace(self._found, hosts=blamed)
         self._job = job_in(text)
         self._wordy = names.book.wordy
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}

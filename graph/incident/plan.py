@@ -37,6 +37,8 @@ MOST_ALIKE, MOST_TOLD = 60, 2
 """Past incidents that are asked for, and of them those that are most alike whatever they are of."""
 """Hosts looked at beside those named once a cause is known, jobs whose hosts are, and peers that hosts named in a larger fleet are compared with."""
 
+FABRIC = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
+"""Causes that may be of the whole fabric: one host alone does not tell."""
 FOUND = "read what was found"
 """That a model was asked after looking, in the turn's list of questions."""
 LONGEST_OUTSIDE = 240
@@ -154,17 +156,21 @@ async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
     """Return the next hosts to look at, none where people named some that nobody knows.
 
     The rest of a small fleet is looked at too: people may blame the wrong host, and one cause may hide another. In a larger one named hosts are
-    the subject: beside them are looked at those that their errors name, those of a job that was named, and a few peers to compare with. Hosts
-    that a command or an option names are compared with peers at most.
+    the subject: beside them are looked at those that their errors name, those of a job that was named, and a few peers to compare with. An option
+    names hosts so in any fleet, whatever job runs there; what a command names is all.
     """
     if case.brief.unknown_hosts:
         return ()
-    compares = now.finding != "diagnosed" or not all(row.accused for row in now.roots)
-    if case.turn.only:
-        near = _peers(case, ports) if case.item.kind == "mention" and compares else ()
-    elif case.hosts and len(case.visible) <= (MOST_BESIDE if case.turn.named or now.finding == "diagnosed" else MOST_UNNAMED):
+    compares = now.finding != "diagnosed" or any(not row.accused or row.label.startswith(FABRIC) for row in now.roots)
+    if case.turn.only and (case.item.kind != "mention" or not compares):
+        return ()
+    if (
+        not case.turn.only
+        and case.hosts
+        and len(case.visible) <= (MOST_BESIDE if case.turn.named or now.finding == "diagnosed" else MOST_UNNAMED)
+    ):
         near = _of_their_groups(case, ports)
-    elif case.turn.named and not case.brief.job:
+    elif case.turn.only or (case.turn.named and not case.brief.job):
         near = await _near(case, ports)
         new = [host for host in near if host not in case.hosts]
         near = _peers(case, ports) if compares and not new else near

@@ -32,7 +32,7 @@ _BEFORE = re.compile(
     r"(?:but|except(?: for)?|besides|apart from|other than|bar)|except(?: for)?|apart from|other than|excluding|unlike|but not (?:on )?|"
     r"not on|compared (?:to|with)|alle (?:ausser|außer)|außer|ausser|tous sauf|sauf|todos menos|menos|excepto|"
     r"(?P<kind>healthy|working|good) (?:nodes?|hosts?|machines?|ones?|peers?)?|"
-    rf"(?P<on>(?:works?|runs?|is|are|it['’]s|all|runs) {_ADVERBS}(?:{_GOOD} )?on|fine on|ok(?:ay)? on|no (?:problems?|issues?|errors?) on|"
+    rf"(?P<on>works? {_ADVERBS}(?:{_GOOD} )?on|(?:runs?|is|are|it['’]s|all) {_ADVERBS}{_GOOD} on|fine on|ok(?:ay)? on|no (?:problems?|issues?|errors?) on|"
     r"(?:does not|doesn['’]t|do not|don['’]t) (?:hang|fail|crash|happen|occur) on)) ?:? ?(?:the )?(?:hosts? |nodes? )?[`*'\"(]{0,2}$",
     re.IGNORECASE,
 )

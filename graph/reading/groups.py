@@ -75,4 +75,4 @@ def almost(name: str, groups: Collection[str]) -> bool:
 
 def _is_word(name: str) -> bool:
     """Letters alone, and none of the words between names."""
-    return bool(name) and not any(char.isdigit() or char == "[" for char in name) and name.lower() not in _SMALL
+    return any(map(str.isalpha, name)) and not any(char.isdigit() or char == "[" for char in name) and name.lower() not in _SMALL

@@ -1,6 +1,7 @@
 """Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure.
 
-What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another.
+What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another. Only a reader who says
+so (`lenient`) gets one host's name in other separators as that host, with the spelling of the text beside it.
 """
 
 import re
@@ -106,18 +107,25 @@ _COUNTS_ELSE = re.compile(
 )
 """What stands before a number that counts no hosts."""
 _LONGEST_COUNT = 64
+MOST_WRITTEN = 32
+"""Hosts that are written out for a range of numbers."""
 
 
 def with_full_names(text: str, known: "Collection[str] | HostBook") -> str:
-    """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it. A bare number with
-    zeros before it is hardly anything else among people who look at numbered hosts."""
+    """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it, and `nodes 3-5` as
+    `gpu-003, gpu-004, gpu-005`. A bare number with zeros before it is hardly anything else among people who look at numbered hosts."""
     book = known if isinstance(known, HostBook) else HostBook(known)
 
     def full(found: re.Match[str]) -> str:
-        before = text[max(0, found.start() - _LONGEST_COUNT) : found.start()]
+        before = found.string[max(0, found.start() - _LONGEST_COUNT) : found.start()]
         return found[0] if _COUNTS_ELSE.search(before) else book.called(found[0]) or found[0]
 
-    return _BARE_NUMBER.sub(full, text)
+    def all_of(found: re.Match[str]) -> str:
+        names = _numbered(found, book)
+        written = "hosts " if found[0].lower().startswith("hosts") else ""
+        return f"{written}{', '.join(names)}" if 0 < len(names) <= MOST_WRITTEN and all(map(book.knows, names)) else found[0]
+
+    return _BARE_NUMBER.sub(full, _NODES.sub(all_of, text))
 
 
 def job_in(text: str) -> str:

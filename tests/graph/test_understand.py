@@ -340,6 +340,12 @@ def test_words_alone_are_enough_for_the_symptoms() -> None:
         ("jobs 003 and 004 on 005", "jobs 003 and 004 on gpu-005"),
         ("rank 003 on 004 died with error 005", "rank 003 on gpu-004 died with error 005"),
         ("run nccl on 001 and 002", "run nccl on gpu-001 and gpu-002"),
+        ("recheck nodes 3-5", "recheck gpu-003, gpu-004, gpu-005"),
+        ("hosts 3-5", "hosts gpu-003, gpu-004, gpu-005"),
+        ("recheck nodes 3, 5 and 7", "recheck gpu-003, gpu-005, gpu-007"),
+        ("is node 3 ok?", "is gpu-003 ok?"),
+        ("nodes 3-9 hang", "nodes 3-9 hang"),
+        ("3 nodes 8 GPUs", "3 nodes 8 GPUs"),
     ],
 )
 def test_a_bare_number_is_the_host_that_has_it(text: str, means: str) -> None:

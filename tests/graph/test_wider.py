@@ -101,3 +101,11 @@ async def test_beside_hosts_of_an_option_a_few_peers_are_looked_at_in_a_small_fl
     of = world(tuple(f"n{i}" for i in range(1, 9)))
     await run_turn(build_incident_graph(InMemorySaver()), of.ports(), item("it is slow", data={"hosts": "n7"}))
     assert looked_at(of) == {"n7", "n8", "n1", "n2"}
+
+
+async def test_what_the_errors_of_an_options_host_name_is_looked_at_and_told_as_seen_elsewhere() -> None:
+    told = replace(fact("n12", "joblog", "job.error", "nccl_remote_exited"), line="Connection closed by remote peer n3<41000>")
+    of = world(FLEET, told, LOST_ON_N3)
+    report = await run_turn(build_incident_graph(InMemorySaver()), of.ports(), item("job 4711 hangs", data={"hosts": "n12"}))
+    assert looked_at(of) == {"n12", "n3"}
+    assert (report.also_seen, report.about.hosts if report.about else ()) == ((LOST,), ("n12",))

@@ -55,7 +55,7 @@ def _beside() -> Mapping[str, Any]:
     return {
         "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
         "names": Vocabulary(hosts=HOSTS, groups=GROUPS, checks=tuple(CHECKS), remedies=dict.fromkeys(REMEDIES, "a remedy")),
-        "known_hosts": HostBook(HOSTS), "read": Understanding(), "taxonomy": taxonomy, "nearest": Nearest.of(taxonomy, load_seeds()),
+        "known_hosts": HostBook(HOSTS), "book": HostBook(HOSTS), "read": Understanding(), "taxonomy": taxonomy, "nearest": Nearest.of(taxonomy, load_seeds()),
         "limit": 300, "most": 300, "condition": Condition("node", "is idle", ("true",), "idle*|*+drain"), "remedy": REMEDIES["gpu_reset"],
         "probe": "cuda", "reads": "int", "name": "job.log", "sha256": "0" * 64, "needles": ("xid", "error"), "spans": ((0, 4000),),
         "clean": str.lower, "start": 0, "end": 200, "count": 3, "place": 0.5, "cause": "oom", "found": {}, "value": 3, "key": "gpu.xid",
@@ -125,6 +125,8 @@ LEFT_OUT: Mapping[str, str] = {
     "bot.slack.incoming.intake.take_in": "asks Redis; reads with `bot.desk.concern.concern_of`, which is here",
     "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.classify` answers, which is here",
     "bot.terminal.knowledge.search": "prints what `bot.terminal.knowledge.ranked` answers, which is here",
+    "graph.reading.host_lists.read_list": "takes a match within the text; `graph.reading.hosts.hosts_in`, which is here, reads with it",
+    "graph.reading.host_lists.read_brackets": "takes what a bounded pattern matched; `graph.reading.hosts.hosts_in`, which is here, reads with it",
     "bot.terminal.edge.complain": "prints a sentence of ours",
     "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
 }

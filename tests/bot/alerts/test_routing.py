@@ -28,6 +28,7 @@ from bot.slack.people import CannotTell, People
 from bot.store.heard import HeardOnce
 from bot.store.store import open_store
 from bot.terminal.examination.links import alert_findings
+from graph.reading.reports import understand
 from graph.state import ALERTS_OVER, Item, Origin
 from tests.bot.alerts.test_alerts import BEARER, TOKEN, alert, message
 from tests.support.clock import SetClock
@@ -375,3 +376,12 @@ async def test_the_doctor_warns_of_routes_that_lead_to_the_default_channel(tmp_p
     ]
     assert f"4 routes to {ACME}, {FABRIC}, {NOWHERE}, {STORE}, all else opens in {OPS}" in found[0].says
     assert [row.state for row in await alert_findings(settings, SITE)] == ["ok", "warn", "warn"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpu-012", "gpu-012:9400", "gpu-012.dc1.example.com:9400", "GPU-012.dc1.example.com", "http://gpu-012.dc1.example.com:9400/metrics"],
+)
+def test_a_host_of_an_alert_and_of_a_mention_is_the_same(name: str) -> None:
+    told = understand(f"GpuLost instance={name}", SITE.of_groups(("train",)), SetClock().now(), SITE.domains(SITE.hosts), lenient=True)
+    assert told.hosts == routing().hosts_named(f"instance={name}", OPS) == ("gpu-012",)
