@@ -86,7 +86,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "flipped verdict",
         (
             Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_diagnosis, "now.ruled_out()", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
+            Edit(_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
