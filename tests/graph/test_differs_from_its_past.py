@@ -27,7 +27,7 @@ async def run(text: str, kind: str, now: list[str], before: list[str]) -> Report
     return await run_turn(build_incident_graph(InMemorySaver()), replace(world.ports(), remembered=remembered), item(text))
 
 
-CHANGES = (
+CHANGES: tuple[tuple[str, list[str], list[str], tuple[str, str, str]], ...] = (
     ("service", ["sssd = active"], ["sssd = inactive"], ("service sssd", "inactive", "active")),
     ("package", ["libfoo = 1.2"], ["libfoo = 1.3"], ("package libfoo", "1.3", "1.2")),
     ("sysctl", ["vm.swappiness = 60"], ["vm.swappiness = 1"], ("sysctl vm.swappiness", "1", "60")),
