@@ -207,12 +207,14 @@ class Assessment:
         """Confirmed labels, each once, most certain first."""
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
 
-    def ruled_out(self, most: int = 5) -> tuple[Hypothesis, ...]:
+    def ruled_out(self, most: int = 5, suspected: Sequence[str] = ()) -> tuple[Hypothesis, ...]:
         """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first, but rivals of the causes
-        before what would only be their consequence."""
-        said = [s for s in self.standings.values() if s.verdict == "rejected" and (s.best.support or s.best.log_odds > s.best.leaf.prior)]
+        before what would only be their consequence. Labels that the reporter suspects come before all, in their order."""
+        rank = {label: place for place, label in enumerate(suspected)}
+        rejected = (standing for standing in self.standings.values() if standing.verdict == "rejected")
+        said = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
         follows = {label for row in self.roots for label in row.leaf.suppresses}
-        said.sort(key=lambda standing: standing.label in follows)
+        said.sort(key=lambda standing: (rank.get(standing.label, len(rank)), standing.label in follows))
         return tuple(self.hypothesis(standing.label) for standing in said[:most])
 
     def could_not_look(self) -> tuple[Blind, ...]:

@@ -34,6 +34,7 @@ from graph.milestones import milestones_after
 from graph.ports import Ports, Progress
 from graph.reading import counts
 from graph.reading.logs import handful
+from graph.reading.suspected import suspected_causes
 from graph.reading.unknown import hosts_said, job_said
 from graph.report import AboutHosts, FileRead, Report, ShownPicture
 from graph.state import Hypothesis, Incident, Outcome, Stats
@@ -144,6 +145,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
     here, elsewhere = causes_in_order(case, now)
     about, roots = about_hosts(case, now), (*here, *elsewhere)
+    suspected = suspected_causes(case.brief.text, now.lens.taxonomy)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     likely = likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
     report = Report(
@@ -153,7 +155,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         root_causes=roots,
         ruled_out=tuple(
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]})
-            for row in now.ruled_out()
+            for row in now.ruled_out(suspected=suspected)
             if likely is None or row.label != likely.label
         ),
         could_not_look=now.could_not_look()[:MOST_BLIND],

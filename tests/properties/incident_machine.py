@@ -23,12 +23,13 @@ from bot.cards.approvals.card import Shown
 from bot.cards.incidents import diagnosis
 from bot.cards.text import BadId, mention_group
 from graph.engine.assess import assess
-from graph.engine.belief import LOW_TRUST_CAP
+from graph.engine.belief import DIFFERENCES, LOW_TRUST_CAP
 from graph.ladders.build import Yard, ladders_for
 from graph.ladders.moves import News, climb
 from graph.model.client import Model
 from graph.model.reasoner import Choices, Declined, IdeaChoices, Judgement, Material, Reading
 from graph.state import Hypothesis, Ladder
+from kb.taxonomy.labels import Taxonomy
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
     ALL_WELL,
@@ -55,7 +56,7 @@ from tests.properties.reached import admitted_by_the_kit, reaching, strays
 from tests.support.clock import T0
 from tests.support.fakes_actions import FABRIC, HUNG, well
 from tests.support.fakes_actions import TAXONOMY as REPAIRS
-from tests.support.fakes_graph import LOST, SLOW_LINK, Past, fact, healthy, instead, lens
+from tests.support.fakes_graph import LOST, SLOW_LINK, Past, clue, fact, healthy, instead, leaf, lens
 from tools.checks import CHECKS
 from tools.fact import Fact, Status, Value, blind
 
@@ -90,6 +91,8 @@ HOSTILE = st.one_of(
     ),
 )
 DARK = ("n2/dmesg", "n2/smi", "n1/lspci", "n3/mem", "n1/nccl1", "n4/sysd")
+APART, MOST_OF_DIFFERENCE = "SYSTEM_SOFTWARE.SERVICE.Differs", 0.6 + 1e-9
+"""A cause that only a difference speaks for, and the most that it may be believed then."""
 OUTCOMES = frozenset({"diagnosed", "no_fault", "abstained"})
 GOOD = frozenset({"passes_now", "cured"})
 NOT_WELL = frozenset({"ticket", "denied", "undecided", "unknown", "stopped"})
@@ -426,6 +429,16 @@ class Case(RuleBasedStateMachine):
         self.weighed([FAULTS["hung"][2]], [("n1", ALL_WELL), ("n1", "nccl_timeout")], 0)
         rows = instead(healthy(*HOSTS), on(host, FAULTS["off the bus"][2]))
         assert assess(rows, lens(), HOSTS, None, T0).finding == "diagnosed"
+        self.differs(host)
+
+    def differs(self, host: str) -> None:
+        """A host that differs from its peers, and nothing else, whatever the words say."""
+        for key in DIFFERENCES:
+            row = fact(host, "base", key, "inactive", "service sssd", attrs={"most": "active", "hosts": 3, "of": 4, "before": "active"})
+            cause = leaf(APART, "node", clue("apart", key, "value == 'inactive'", 6))
+            alone = assess([*well(*HOSTS), row], lens(Taxonomy({APART: cause}, {})), HOSTS, {APART: 2.0}, T0)
+            assert alone.by_label[APART][0].posterior <= MOST_OF_DIFFERENCE, "I18: a difference alone accuses"
+            assert not alone.root_causes(), "I18: a difference alone proves a cause"
 
     # -- I20: nothing comes back unproved ---------------------------------------------------------------------------
 

@@ -64,7 +64,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I17", "what is cited was seen there; what could not be seen is neither well nor ruled out", ("tests/tools/test_never_ok.py",)
     ),
-    Invariant("I18", "less evidence is never surer, noise flips nothing", ("tests/properties/test_metamorphic.py",)),
+    Invariant(
+        "I18",
+        "less evidence is never surer, noise flips nothing, a difference to peers alone is a hint",
+        ("tests/properties/test_metamorphic.py",),
+    ),
     Invariant("I19", "one incident changes its hosts alone, a group only so many"),
     Invariant(
         "I20", "no node returns unproved; what did not help is followed by something heavier, or people", ("tests/graph/test_ladder.py",)

@@ -161,6 +161,11 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant("evidence is cited of another host", "I17", (Edit(cite, "host=fact.host", "host='n3'"),)),
     Mutant("two proofs are averaged", "I18", (Edit(_weigh, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
     Mutant("a tenant's word outweighs a machine's", "I18", (Edit(_weigh, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),)),
+    Mutant(
+        "a difference to peers alone accuses a host",
+        "I18",
+        (Edit(_weigh, "min(odds, ALONE) if _only_apart(matches) else odds", "odds"),),
+    ),
     Mutant("what did not help counts as mended", "I20", (Edit(_done, "news.outcome not in GOOD", "False"),)),
     Mutant("a node returns beside a fix that failed", "I20", (Edit(_released, "HELD", "()"),)),
     Mutant(

@@ -86,7 +86,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "flipped verdict",
         (
             Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_diagnosis, "now.ruled_out()", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
+            Edit(_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
@@ -210,7 +210,13 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "another machine is accused",
         "wrong target",
-        (Edit(Assessment.hypothesis, "standing.unseen or tuple(sorted({host for row in rows for host in row.accused}))", "('n1',)"),),
+        (
+            Edit(
+                Assessment.hypothesis,
+                "standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused}))",
+                "('n1',)",
+            ),
+        ),
         when=BOTH,
         ends="confirmed_is_verified",
     ),
@@ -220,7 +226,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.hypothesis,
-                "() if standing.unseen else tuple(sorted({name for row in rows for name in row.subject.named}))",
+                "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named}))",
                 "('n2/gpu0',)",
             ),
         ),
