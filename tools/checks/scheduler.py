@@ -25,6 +25,7 @@ _NO_ACCOUNTS = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
 TROUBLES: Mapping[str, str] = {
     r"munge|[Pp]rotocol authentication error|Invalid authentication credential": "munge does not vouch for this node (is munged up, here and there?)",
+    r"Zero Bytes were transmitted or received": "the controller (slurmctld) hangs up on this host (does it have the same munge key and the right time?)",
     r"Problem talking to the database|slurm_persist_conn|Unable to connect to database": "the accounting database (slurmdbd) does not answer",
     r"Unable to contact slurm controller|slurmctld": "the controller (slurmctld) does not answer",
     r"Could not establish a configuration source|[Uu]nable to (?:process|open) \S*conf|fatal: ": "its commands have no usable slurm.conf",
