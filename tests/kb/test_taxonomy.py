@@ -435,6 +435,8 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "cancelled": ([seen(ERR, "cancelled", what="JOB"), seen(ERR, "sigterm")], "OTHER.SCHED.Job_Cancelled"),
     "cancelled by a user": ([seen(ERR, "cancelled", uid="1000")], "OTHER.SCHED.Job_Cancelled"),
     "cancelled by root in the accounts": ([seen("sched.job", "CANCELLED", job="123", uid="0")], "OTHER.SCHED.Job_Cancelled"),
+    "the controller rejects a host": ([seen("base.answer", "rejected", "scheduler")], "SYSTEM_SOFTWARE.SERVICE.Munge_Not_Answering"),
+    "a fan beyond its limit": ([seen("ipmi.sensor", "fan", sensor="Fan 3", text="0 RPM")], "OTHER.HARDWARE.Fan_Failure"),
     "a step that could not be killed": (
         [
             seen(ERR, "step_unkillable"),

@@ -9,7 +9,7 @@ Result=exit-code
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.logs.timestamps import Prefix, split
@@ -161,12 +161,13 @@ def parse_journal(text: str) -> Sequence[Fact]:
     """Events by unit, repeats folded, and the errors that are of no known kind. A journal without any says so."""
     groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
     unknown: list[str] = []
+    telling = frozenset(telling_lines(text))
     for line in lines_in(text):
         known = False
         for value, unit, prefix in _events(line):
             known = True
             groups.setdefault((value, unit), []).append((prefix, line))
-        if not known and _is_error(line):
+        if not known and _is_error(line, telling):
             unknown.append(line)
     found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]
     found += not_understood(CHECK, unknown)
@@ -187,11 +188,11 @@ def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
 _ERROR = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 
 
-def _is_error(line: str) -> bool:
+def _is_error(line: str, telling: Collection[str]) -> bool:
     """Whether its writer calls a line an error: by its priority, where the journal gives one, else by its words."""
     if line.startswith("{"):
         return _ERROR.search(line) is not None
-    return split(line).source not in ("", "kernel") and any(True for _ in telling_lines(line))
+    return line in telling and split(line).source not in ("", "kernel")
 
 
 def _writes(row: UnitRow, unit: str, prefix: Prefix) -> bool:
