@@ -35,11 +35,12 @@ _WORDS = Needles(
 )
 """Without one of these no line matches `_TELLS`."""
 _HARMLESS = re.compile(
-    r"(?i:\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
+    r"\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
     r"\b(?:errors?|failures?|failed|timeouts?|lost|down|missing|invalid|degraded|corrupted)[\w .()/-]{0,40}[:=|] *"
     r"(?:0x)?(?:0+|no|none|n/a|false|disabled|not active|ok)\b|"
-    r"\btimeout[\w ()]{0,20}[=:] ?\d|\bINFO\b|\bDEBUG\b)"
+    r"\btimeout[\w ()]{0,20}[=:] ?\d"
 )
+_LEVEL_WITHOUT_TROUBLE = re.compile(r"\bINFO\b|\bDEBUG\b")
 """Words of trouble that stand beside a zero or a no, or in a line of a level that tells of none."""
 
 
@@ -63,5 +64,5 @@ def telling_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text that may tell of trouble, by words that every tool uses."""
     for start, end in _WORDS.in_text(text):
         head = text[start : min(end, start + 500)]
-        if _TELLS.search(head) and not _HARMLESS.search(head):
+        if _TELLS.search(head) and not _HARMLESS.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE.search(head):
             yield text[start:end].removesuffix("\r")

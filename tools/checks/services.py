@@ -11,6 +11,7 @@ Result=exit-code
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.logs.timestamps import Prefix, split
 from kb.scan import lines_in
@@ -182,7 +183,8 @@ def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
         unit = _unit_name(line, prefix)
     if not unit:
         return []
-    return [(row.value, unit, prefix) for row in EVENTS if _writes(row, unit, prefix) and row.pattern.search(prefix.message[:2000])][:1]
+    message = prefix.message[:2000]
+    return [(row.value, unit, prefix) for row in _rows_of(unit, prefix.source) if row.pattern.search(message)][:1]
 
 
 _ERROR = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
@@ -195,8 +197,9 @@ def _is_error(line: str, telling: Collection[str]) -> bool:
     return line in telling and split(line).source not in ("", "kernel")
 
 
-def _writes(row: UnitRow, unit: str, prefix: Prefix) -> bool:
-    return any(name in unit or name in prefix.source for name in row.units)
+@lru_cache(256)
+def _rows_of(unit: str, source: str) -> tuple[UnitRow, ...]:
+    return tuple(row for row in EVENTS if any(name in unit or name in source for name in row.units))
 
 
 def _unit_name(line: str, prefix: Prefix) -> str:
