@@ -112,6 +112,7 @@ WORDS = _rows("""
     proc.orphan                     | process {attrs.pid} of no running job holds {value} {unit} on {device}
     mem.memlock_kib                 | jobs may lock {value} {unit} of memory only
     mem.oom_kills                   | {value} processes were killed for memory
+    ipmi.sensor                     | the BMC's sensor {attrs.sensor} is beyond its limit: {attrs.text}
     ipmi.inlet                      | inlet air has {value} °{unit}
     ipmi.event                      | hardware event{attrs.when}: {attrs.sensor}, {attrs.text} | hardware event: {value}
     env.NCCL_P2P_DISABLE            | the job sets NCCL_P2P_DISABLE={value}

@@ -4,10 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from graph.engine.abnormal import COUNTERS
 from graph.engine.peers import peer_differences
 from kb.catalogues.xid import repeats
 from tools.devices import missing_gpus
@@ -36,8 +37,61 @@ def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kind: Ca
         *unowned_memory(facts),
         *mtus_apart(facts),
         *below_expected(facts),
+        *missing_programs(facts, kind),
         *peer_differences(facts, kind),
     ]
+
+
+_NOT_INSTALLED = re.compile(r"([\w.+-]{1,40}) is not installed")
+
+
+def missing_programs(facts: Iterable[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
+    """Hosts that lack a program which most hosts of their kind have, by the checks that ask it."""
+    lacking: dict[tuple[str, str], dict[str, tuple[str, Fact]]] = defaultdict(dict)
+    having: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for fact in facts:
+        if not fact.host or fact.status.blind:
+            continue
+        place = (kind(fact.host), fact.check)
+        if fact.key == "check.skipped":
+            found = _NOT_INSTALLED.match(fact.line) if fact.value == "no_tool" else None
+            lacking[place] |= {fact.host: (found[1], fact)} if found else {}
+        elif fact.key:
+            having[place].add(fact.host)
+    return [
+        _missing(program, fact, len(having[place] - set(rows)), len(having[place] | set(rows)))
+        for place, rows in lacking.items()
+        for program, fact in rows.values()
+        if len(having[place] - set(rows)) > max(1, len(rows))
+    ]
+
+
+def _missing(program: str, fact: Fact, having: int, of: int) -> Fact:
+    line = f"program {program}: absent here, installed on {having} of {of} hosts"
+    attrs = {"most": "installed", "hosts": having, "of": of}
+    return replace(fact, key="peer.differs", value="absent", device=f"program {program}", line=line, attrs=attrs)
+
+
+def with_rates(facts: Sequence[Fact]) -> list[Fact]:
+    """Counters of links with how much they grew a day since the host booted, where that is known; a first day counts as a whole one."""
+    booted = {fact.host: moment for fact in facts if fact.key == "host.booted_at" and fact.host and (moment := _moment(fact.value))}
+    return [_with_rate(fact, booted[fact.host]) if fact.key in COUNTERS and fact.host in booted else fact for fact in facts]
+
+
+def _with_rate(fact: Fact, booted: datetime) -> Fact:
+    if not fact.time or fact.time < booted or not isinstance(fact.value, int):
+        return fact
+    days = max(1.0, (fact.time - booted).total_seconds() / 86_400)
+    rate = fact.value / days
+    return replace(fact, attrs={**fact.attrs, "per_day": round(rate) if rate >= 10 else round(rate, 2)})
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:

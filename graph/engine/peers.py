@@ -19,7 +19,7 @@ MOST = 8
 """Differences of one kind that are told one by one; of more, that there are more."""
 NEARLY = 0.02
 """Sizes that differ by less are the same: they follow from a machine's memory, which firmware takes a little of."""
-TELLING = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit")
+TELLING = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit", "program")
 """Kinds in which hosts of a group are alike because they have to be. Other differences (packages, settings) are told and accuse nobody."""
 TELLING_NAMES = ("system memory", "system cpus")
 LOOKED_AT = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd|munge|ntp|systemd-timesyn)")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from graph.engine.age import EVENTS, mark_age
-from graph.engine.derive import derived
+from graph.engine.derive import derived, with_rates
 from graph.engine.nowhere import Devices, mark_nowhere
 from kb.address import bdf
 from tools.checks.services import FABRIC_MANAGER, NEEDED
@@ -38,7 +38,7 @@ def gather(
     hosts of one `kind` should be alike."""
     listed = _mark_stopped(list(facts), kind)
     named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
-    named = mark_nowhere(named, Devices.of(listed, bus, adapters))
+    named = with_rates(mark_nowhere(named, Devices.of(listed, bus, adapters)))
     return mark_age(_mark_shared([*named, *derived(named, bus, kind)]), opened)
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from graph.engine.abnormal import is_odd
 from graph.engine.assess import assess
-from graph.engine.derive import absent_adapters, waiting_ports, wrong_clocks
+from graph.engine.derive import absent_adapters, missing_programs, waiting_ports, wrong_clocks
 from graph.engine.prepare import gather
 from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import DESYNC, TAXONOMY, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, Value, blind
@@ -151,3 +152,76 @@ def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
     assert [row.label for row in assess([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, T0).root_causes()] == [
         DESYNC
     ]
+
+
+BUILT_IN = load_taxonomy().decidable
+COUNTED = [
+    ("ib.link_downed", 37, "INTERCONNECT.IB.Link_Flapping"),
+    ("ib.symbol_error", 5000, "INTERCONNECT.IB.Symbol_Errors"),
+    ("ib.link_error_recovery", 60, ""),
+    ("ib.link_integrity_errors", 9000, ""),
+    ("ib.ack_timeouts", 90_000, ""),
+    ("ib.sequence_errors", 900_000, ""),
+    ("ib.roce_adp_retrans", 9000, ""),
+    ("net.rx_discards", 900_000, ""),
+]
+"""Counters of links, a total that is much, and the cause that it may prove."""
+
+
+def counted(key: str, total: int, days: float | None) -> list[Fact]:
+    """What a healthy host and one with that total say; `days` since both booted, None where that is not known."""
+    bad = fact("n1", "ibstat", key, total, "mlx5_2")
+    if days is None:
+        return [*healthy("n1", "n2"), bad]
+    return [
+        *healthy("n1", "n2"),
+        bad,
+        *(fact(host, "dmesg", "host.booted_at", (T0 - timedelta(days=days)).isoformat()) for host in ("n1", "n2")),
+    ]
+
+
+@pytest.mark.parametrize(("key", "total", "label"), COUNTED)
+def test_a_counter_that_grows_fast_is_a_fault_and_an_old_total_is_none(key: str, total: int, label: str) -> None:
+    fast, slow, unknown = (assess(counted(key, total, days), lens(BUILT_IN), ("n1", "n2"), None, T0) for days in (6, 400, None))
+    assert [row.key for row in slow.odd] == []
+    assert [row.key for row in fast.odd] == [key]
+    assert [row.key for row in unknown.odd] == [key]
+    assert slow.root_causes() == ()
+    assert unknown.root_causes() == ()
+    if label:
+        assert [row.label for row in fast.root_causes()] == [label]
+        assert unknown.hypothesis(label).confidence <= 0.6
+        assert "since the counters were last cleared" in " ".join(cited.says for cited in unknown.hypothesis(label).evidence)
+
+
+def test_a_host_that_booted_today_counts_a_whole_day() -> None:
+    facts = gather(counted("ib.link_downed", 3, 0.01), T0)
+    assert [row.attrs["per_day"] for row in facts if row.key == "ib.link_downed"] == [3.0]
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", "9999-99-99", "2999-01-01T00:00:00+00:00"])
+def test_a_boot_of_no_known_time_gives_no_rate(when: str) -> None:
+    facts = gather([fact("n1", "ibstat", "ib.link_downed", 37, "mlx5_2"), fact("n1", "dmesg", "host.booted_at", when)], T0)
+    assert all("per_day" not in row.attrs for row in facts)
+
+
+def without_tool(*hosts: str, check: str = "base", tool: str = "python3") -> list[Fact]:
+    return [Fact(check, "check.skipped", "no_tool", line=f"{tool} is not installed", host=host, time=T0) for host in hosts]
+
+
+@pytest.mark.parametrize(("check", "tool"), [("base", "python3"), ("ibstat", "ibstat"), ("pcie", "lspci"), ("ipmi", "ipmitool")])
+def test_a_program_that_most_hosts_have_is_missed_where_it_is_not(check: str, tool: str) -> None:
+    have = [Fact(check, "host.reachable", True, host=host, time=T0) for host in ("n2", "n3")]
+    (found,) = missing_programs([*without_tool("n1", check=check, tool=tool), *have])
+    assert (found.host, found.key, found.value, found.device) == ("n1", "peer.differs", "absent", f"program {tool}")
+    assert found.attrs == {"most": "installed", "hosts": 2, "of": 3}
+    assert is_odd(found)
+
+
+def test_a_program_that_few_hosts_have_is_missed_nowhere() -> None:
+    have = [Fact("base", "host.reachable", True, host=host, time=T0) for host in ("n2", "n3")]
+    assert missing_programs([*without_tool("n1", "n4"), *have]) == []
+    assert missing_programs([*without_tool("n1"), *have[:1]]) == []
+    assert missing_programs([*without_tool("n1"), *have], lambda host: host) == [], "they are hosts of different kinds"
+    assert missing_programs([*without_tool("n1"), blind("base", Status.TIMEOUT, "late", host="n2"), *have[1:]]) == []
+    assert missing_programs([Fact("base", "check.skipped", "busy", line="x is not installed", host="n1"), *have]) == []

@@ -76,7 +76,10 @@ def test_a_log_that_tells_of_no_trouble_is_clean(line: str) -> None:
 def diagnosed(*results: tuple[str, str, str]) -> str:
     """The JSON of `dcgmi diag` of DCGM 4: test, status and warning of each result on GPU 5."""
     tests = [
-        {"name": name, "results": [{"entity_group": "GPU", "entity_id": 5, "status": status, "warnings": [{"warning": says}] if says else []}]}
+        {
+            "name": name,
+            "results": [{"entity_group": "GPU", "entity_id": 5, "status": status, "warnings": [{"warning": says}] if says else []}],
+        }
         for name, status, says in results
     ]
     return json.dumps({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]}})

@@ -92,6 +92,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
         {"counts": True, "op": "AllReduce", "launched": 7, "others": 8, "rank": "6"},
         *({"what": what, "uid": "1000"} for what in ("JOB", "STEP")),
         {"told": "kill_task_failed", "looks": 3},
+        *({"per_day": rate} for rate in (0.1, 20_000)),
         {"limit": True, "cgroup": "/slurmstepd.scope/job_812"},
         {"limit": False, "cgroup": "/slurmstepd.scope/job_812"},
         {"peer": "172.17.0.1<40001>", "ticks": 10**9},
@@ -275,11 +276,11 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     ),
     "rate degraded": ([seen("ib.rate", 100, "mlx5_5"), seen("ib.state", "Active", "mlx5_5")], "INTERCONNECT.IB.Rate_Degraded"),
     "flapping": (
-        [seen("ib.link_downed", 37, "mlx5_2"), seen("ib.state", "Active"), seen(ERR, "nccl_ib_error", status=12)],
+        [seen("ib.link_downed", 37, "mlx5_2", per_day=4.1), seen("ib.state", "Active"), seen(ERR, "nccl_ib_error", status=12)],
         "INTERCONNECT.IB.Link_Flapping",
     ),
     "symbol errors": (
-        [seen("ib.symbol_error", 5000), seen("ib.port_rcv_errors", 900), seen("ib.link_downed", 0)],
+        [seen("ib.symbol_error", 5000, per_day=700), seen("ib.port_rcv_errors", 900), seen("ib.link_downed", 0)],
         "INTERCONNECT.IB.Symbol_Errors",
     ),
     "adapter failed": (
@@ -434,8 +435,14 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "cancelled": ([seen(ERR, "cancelled", what="JOB"), seen(ERR, "sigterm")], "OTHER.SCHED.Job_Cancelled"),
     "cancelled by a user": ([seen(ERR, "cancelled", uid="1000")], "OTHER.SCHED.Job_Cancelled"),
     "cancelled by root in the accounts": ([seen("sched.job", "CANCELLED", job="123", uid="0")], "OTHER.SCHED.Job_Cancelled"),
+    "the controller rejects a host": ([seen("base.answer", "rejected", "scheduler")], "SYSTEM_SOFTWARE.SERVICE.Munge_Not_Answering"),
+    "a fan beyond its limit": ([seen("ipmi.sensor", "fan", sensor="Fan 3", text="0 RPM")], "OTHER.HARDWARE.Fan_Failure"),
     "a step that could not be killed": (
-        [seen(ERR, "step_unkillable"), seen("sched.reason", "Kill task failed", told="kill_task_failed"), seen("proc.blocked", "python3", looks=3)],
+        [
+            seen(ERR, "step_unkillable"),
+            seen("sched.reason", "Kill task failed", told="kill_task_failed"),
+            seen("proc.blocked", "python3", looks=3),
+        ],
         "SYSTEM_SOFTWARE.PROCESS.Blocked_In_Kernel",
     ),
 }

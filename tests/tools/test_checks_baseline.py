@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -151,3 +153,83 @@ def test_a_program_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
     assert ("base.answer", "systemd") in read(said)
     assert read(said)["base.answer", "systemd"] == "timeout"
     assert time.monotonic() - began < PATIENCE / 2
+
+
+def part(**fakes: Any) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
+    """The probe's functions with some of them replaced, and the rows that they print."""
+    rows: list[tuple[str, str, str]] = []
+    functions: dict[str, Any] = {}
+    exec(SOURCE.read_text().rpartition("\nmain()")[0], functions)
+    functions.update({"say": lambda kind, name, value: rows.append((kind, str(name), str(value))), **fakes})
+    return functions, rows
+
+
+class Seen:
+    """A process as the probe sees it."""
+
+    kernel = 0
+
+    def __init__(
+        self, pid: int, parent: int, name: str, owner: int = 1001, *, job: bool = False, sockets: frozenset[str] = frozenset()
+    ) -> None:
+        self.pid, self.parent, self.name, self.owner = str(pid), str(parent), name, owner
+        self.of_job, self.ours = (lambda: job), (lambda: False)
+
+
+FREE = Seen(10, 1, "python3")
+KEPT = [
+    [Seen(10, 1, "python3", owner=0)],
+    [Seen(10, 1, "python3", owner=65534)],
+    [Seen(10, 1, "python3", job=True)],
+    [Seen(9, 1, "slurmstepd", owner=0), Seen(10, 9, "python3")],
+    [Seen(8, 1, "sshd", owner=0), Seen(9, 8, "bash"), Seen(10, 9, "python3")],
+    [Seen(9, 1, "containerd-shim", owner=0), Seen(10, 9, "python3")],
+    [Seen(9, 1, "systemd"), Seen(10, 9, "python3")],
+    [Seen(10, 7, "python3")],
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"), [([FREE], 1), ([FREE, Seen(11, 10, "python3"), Seen(12, 1, "bash")], 3), *((rows, 0) for rows in KEPT)]
+)
+def test_processes_of_users_without_a_job_are_counted(rows: list[Seen], count: int) -> None:
+    functions, printed = part(read=lambda path, most=0: "")
+    functions["without_job"]({"1": Seen(1, 0, "systemd", owner=0)} | {row.pid: row for row in rows})
+    assert [(kind, name, value.partition(" ")[0]) for kind, name, value in printed] == [
+        ("count", "processes of users without a job", str(count))
+    ]
+
+
+TCP = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+ROW = "   0: 00000000:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  {uid}        0 777 1\n"
+
+
+@pytest.mark.parametrize(
+    ("port", "state", "uid", "job", "taken"),
+    [
+        (29500, "0A", 1001, False, True), (29400, "0A", 1001, False, True), (12355, "0A", 1001, False, True), (23456, "0A", 1001, False, True),
+        (29500, "0A", 1001, True, False), (29500, "01", 1001, False, False), (29500, "0A", 0, False, False), (8888, "0A", 1001, False, False),
+        (22, "0A", 1001, False, False),
+    ],
+)  # fmt: skip
+def test_a_port_where_jobs_meet_that_a_process_of_no_job_holds_is_told(port: int, state: str, uid: int, job: bool, taken: bool) -> None:
+    functions, printed = part(read=lambda path, most=0: TCP + ROW.format(port=port, state=state, uid=uid) if path.endswith("/tcp") else "")
+    functions["without_job"]({"1": Seen(1, 0, "systemd", owner=0), "10": Seen(10, 1, "python3", uid, job=job)})
+    told = [(name, value) for kind, name, value in printed if kind == "broken"]
+    assert told == ([(f"port {port}", f"taken by uid {uid}, who has no job here")] if taken else [])
+
+
+@pytest.mark.parametrize(
+    ("static", "running", "wrong"),
+    [
+        ("gpu-002\n", "gpu-02", True), ("gpu-002.cluster.example\n", "gpu-02", True), ("gpu-002\n", "localhost", True),
+        ("gpu-002\n", "gpu-002", False), ("gpu-002.cluster.example\n", "gpu-002", False), ("GPU-002\n", "gpu-002", False),
+        ("", "gpu-002", False), ("localhost\n", "ip-10-0-0-2", False), ("localhost.localdomain\n", "gpu-002", False),
+    ],
+)  # fmt: skip
+def test_a_host_that_runs_under_another_name_than_its_own_is_told(static: str, running: str, wrong: bool) -> None:
+    functions, printed = part(read=lambda path, most=0: static if path == "/etc/hostname" else "")
+    functions["os"] = SimpleNamespace(uname=lambda: SimpleNamespace(nodename=running))
+    functions["names"](SimpleNamespace(ask=lambda *asked: None), {})
+    told = [name for kind, name, _ in printed if kind == "broken"]
+    assert told == (["host name"] if wrong else [])

@@ -187,6 +187,13 @@ def test_a_scheduler_that_does_not_answer_could_not_be_asked_and_every_host_says
     assert "gpu" not in fact.line
 
 
+@pytest.mark.parametrize("said", ["Zero Bytes were transmitted or received", "Invalid authentication credential"])
+def test_a_controller_that_takes_no_credential_of_a_host_rejects_it(said: str) -> None:
+    unasked, rejected = read("sched", f"slurm_load_node error: {said}\n")
+    assert (unasked.key, unasked.status) == ("", Status.UNREACHABLE)
+    assert (rejected.key, rejected.device, rejected.value) == ("base.answer", "scheduler", "rejected")
+
+
 def test_the_queue_names_the_jobs_of_a_node_where_no_cgroup_does() -> None:
     found = read("sched", samples.NODE, "14,RUNNING,alice\n13,RUNNING,alice\n9,PENDING,bob\n")
     assert values(found)["sched.running", None] == ["14", "13"]

@@ -64,9 +64,20 @@ def parse_kernel_log(text: str) -> Sequence[Fact]:
     found = [_decoded(fact) for fact in gathered(reader.finish())]
     found += [left_out(CHECK, reader.left_out)] if reader.left_out else []
     found += unknown_errors(CHECK, text)
+    found += _booted(text)
     if not any(fact.key == "kernel.xid" for fact in found):
         found.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
     return found
+
+
+def _booted(text: str) -> list[Fact]:
+    """When the host booted, by the ring buffer's first line of the last boot, where it reaches back to it and tells the time."""
+    at = -1 if text.startswith("{") else text.rfind("Linux version ")
+    line = text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0][:300] if at >= 0 else ""
+    prefix = split(line)
+    if prefix.time is None or prefix.source not in _WRITERS or not prefix.message.startswith("Linux version "):
+        return []
+    return [Fact(CHECK, "host.booted_at", prefix.time.isoformat(), line=line)]
 
 
 def _oldest_first(text: str) -> str:
@@ -170,7 +181,10 @@ CHECKS = (
             WITHOUT_ENTRIES,
             Format("kernel log", is_kernel_log, parse_kernel_log),
         ),
-        establishes=("host.boot_id", "check.not_understood", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),
+        establishes=(
+            *("host.boot_id", "host.booted_at", "check.not_understood"),
+            *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release"),
+        ),
         seconds=3.0,
         partial=True,
         damage="tell",

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from kb.logs.kernel.reader import kernel_events
+from kb.logs.kernel.reader import is_known
 from kb.logs.timestamps import split
 from kb.scan import LONGEST, zeroed
 from tools.checks.not_understood import KEY, not_understood
 from tools.fact import Fact
 
-_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :", *(f'"PRIORITY":"{level}"' for level in range(4)))
+_DECODED_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :")
+_JSON_LEVELS = tuple(f'"PRIORITY":"{level}"' for level in range(4))
 _BY_LEVEL = re.compile(r'kern {1,4}: ?(?:emerg|alert|crit|err) {0,3}:|\{.{0,4000}"PRIORITY" ?: ?"[0-3]"|<[0-3]>|[0-3],\d{1,18},')
 """The line of the kernel itself in the forms of `dmesg --decode`, `journalctl -o json`, `dmesg --raw` and /dev/kmsg."""
 _CHRONIC = ("ACCESS_REG(", "PCIe Bus Error: severity=Correct", "AER: Correct", "AER: Multiple Correct")
@@ -71,7 +72,8 @@ def _errors(text: str) -> Iterator[str]:
     if head.startswith("<") or (head[:1].isdigit() and "," in text[:8]):
         yield from (line[:LONGEST] for line in text.split("\n") if _BY_LEVEL.match(line))
         return
-    starts = sorted({text.rfind("\n", 0, at) + 1 for level in _LEVELS for at in _found(text, level)})
+    levels = _JSON_LEVELS if head.startswith("{") else _DECODED_LEVELS
+    starts = sorted({text.rfind("\n", 0, at) + 1 for level in levels for at in _found(text, level)})
     for start in starts:
         end = text.find("\n", start)
         line = text[start : min(end if end >= 0 else len(text), start + LONGEST)]
@@ -100,7 +102,7 @@ def _message_of(line: str) -> tuple[str, str] | None:
     message = prefix.message.partition("\n")[0]
     if prefix.source not in ("", "kernel") or not message.strip() or _FOLLOWS.match(message) or _HARMLESS.match(message):
         return None
-    return None if kernel_events(line) else (prefix.boot_id, message.strip()[:300])
+    return None if is_known(message) else (prefix.boot_id, message.strip()[:300])
 
 
 def settle_unknown(facts: Sequence[Fact], current: str) -> list[Fact]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kb.scan import lines_in
+from kb.scan import Needles
 from tools.fact import Fact
 
 KEY = "check.not_understood"
@@ -12,12 +12,35 @@ _TELLS = re.compile(
     r"NCCL WARN|\b(?:[Ee]rrors?|ERRORS?|[Ff]atal|FATAL|CRITICAL|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|[Pp]anic|[Dd]egraded|[Uu]ncorrect\w{1,6}|"
     r"[Tt]imed out|[Tt]imeout|TIMEOUT|[Rr]efused|[Dd]enied|[Uu]nreachable|[Cc]orrupt(?:ed)?|[Ll]ost|[Dd]own|DOWN|[Bb]roken|[Mm]issing|[Ii]nvalid)\b"
 )
+_WORDS = Needles(
+    (
+        *(
+            "NCCL WARN",
+            "rror",
+            "ERROR",
+            "atal",
+            "FATAL",
+            "CRITICAL",
+            "ail",
+            "FAIL",
+            "anic",
+            "egraded",
+            "ncorrect",
+            "imed out",
+            "imeout",
+            "TIMEOUT",
+        ),
+        *("efused", "enied", "nreachable", "orrupt", "Lost", "lost", "Down", "down", "DOWN", "roken", "issing", "nvalid"),
+    )
+)
+"""Without one of these no line matches `_TELLS`."""
 _HARMLESS = re.compile(
-    r"(?i:\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
+    r"\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
     r"\b(?:errors?|failures?|failed|timeouts?|lost|down|missing|invalid|degraded|corrupted)[\w .()/-]{0,40}[:=|] *"
     r"(?:0x)?(?:0+|no|none|n/a|false|disabled|not active|ok)\b|"
-    r"\btimeout[\w ()]{0,20}[=:] ?\d|\bINFO\b|\bDEBUG\b)"
+    r"\btimeout[\w ()]{0,20}[=:] ?\d"
 )
+_LEVEL_WITHOUT_TROUBLE = re.compile(r"\bINFO\b|\bDEBUG\b")
 """Words of trouble that stand beside a zero or a no, or in a line of a level that tells of none."""
 
 
@@ -39,7 +62,7 @@ def not_understood(check: str, lines: Iterable[str]) -> list[Fact]:
 
 def telling_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text that may tell of trouble, by words that every tool uses."""
-    for line in lines_in(text):
-        head = line[:500]
-        if _TELLS.search(head) and not _HARMLESS.search(head):
-            yield line
+    for start, end in _WORDS.in_text(text):
+        head = text[start : min(end, start + 500)]
+        if _TELLS.search(head) and not _HARMLESS.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE.search(head):
+            yield text[start:end].removesuffix("\r")

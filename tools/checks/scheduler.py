@@ -21,10 +21,13 @@ _REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40}
 _UNKNOWN = re.compile(r"Node \S{1,80} not found|Invalid node name")
 _RUNS = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
 HOLD_NODES, MOST_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
+_REJECTED = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
+"""How commands end where the controller takes no credential of this host."""
 _NO_ACCOUNTS = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
 TROUBLES: Mapping[str, str] = {
     r"munge|[Pp]rotocol authentication error|Invalid authentication credential": "munge does not vouch for this node (is munged up, here and there?)",
+    r"Zero Bytes were transmitted or received": "the controller (slurmctld) hangs up on this host (does it have the same munge key and the right time?)",
     r"Problem talking to the database|slurm_persist_conn|Unable to connect to database": "the accounting database (slurmdbd) does not answer",
     r"Unable to contact slurm controller|slurmctld": "the controller (slurmctld) does not answer",
     r"Could not establish a configuration source|[Uu]nable to (?:process|open) \S*conf|fatal: ": "its commands have no usable slurm.conf",
@@ -74,7 +77,10 @@ def parse_node(text: str) -> Sequence[Fact]:
         if unknown is not None:
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
         if trouble := _trouble(text):
-            return [blind(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}")]
+            refused = (
+                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])] if (said := _REJECTED.search(text[:8192])) else []
+            )
+            return [blind(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}"), *refused]
         raise Unreadable("a node without its State")
     reason = _REASON.search(text)
     words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
@@ -182,7 +188,7 @@ CHECKS = (
             Format("squeue", is_running, parse_running),
             Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS.search(text[:400])), without_accounts),
         ),
-        establishes=("sched.state", "sched.reason", "sched.job", "sched.running", "sched.pods", "sched.gpus"),
+        establishes=("sched.state", "sched.reason", "sched.job", "sched.running", "sched.pods", "sched.gpus", "base.answer"),
         seconds=2.0,
         damage="ignore",
         without="sched.state",

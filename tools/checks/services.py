@@ -9,8 +9,9 @@ Result=exit-code
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.logs.timestamps import Prefix, split
 from kb.scan import lines_in
@@ -161,12 +162,13 @@ def parse_journal(text: str) -> Sequence[Fact]:
     """Events by unit, repeats folded, and the errors that are of no known kind. A journal without any says so."""
     groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
     unknown: list[str] = []
+    telling = frozenset(telling_lines(text))
     for line in lines_in(text):
         known = False
         for value, unit, prefix in _events(line):
             known = True
             groups.setdefault((value, unit), []).append((prefix, line))
-        if not known and _is_error(line):
+        if not known and _is_error(line, telling):
             unknown.append(line)
     found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]
     found += not_understood(CHECK, unknown)
@@ -181,21 +183,23 @@ def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
         unit = _unit_name(line, prefix)
     if not unit:
         return []
-    return [(row.value, unit, prefix) for row in EVENTS if _writes(row, unit, prefix) and row.pattern.search(prefix.message[:2000])][:1]
+    message = prefix.message[:2000]
+    return [(row.value, unit, prefix) for row in _rows_of(unit, prefix.source) if row.pattern.search(message)][:1]
 
 
 _ERROR = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 
 
-def _is_error(line: str) -> bool:
+def _is_error(line: str, telling: Collection[str]) -> bool:
     """Whether its writer calls a line an error: by its priority, where the journal gives one, else by its words."""
     if line.startswith("{"):
         return _ERROR.search(line) is not None
-    return split(line).source not in ("", "kernel") and any(True for _ in telling_lines(line))
+    return line in telling and split(line).source not in ("", "kernel")
 
 
-def _writes(row: UnitRow, unit: str, prefix: Prefix) -> bool:
-    return any(name in unit or name in prefix.source for name in row.units)
+@lru_cache(256)
+def _rows_of(unit: str, source: str) -> tuple[UnitRow, ...]:
+    return tuple(row for row in EVENTS if any(name in unit or name in source for name in row.units))
 
 
 def _unit_name(line: str, prefix: Prefix) -> str:

@@ -256,6 +256,15 @@ def _is_driver(message: str, prefix: Prefix) -> bool:
     return prefix.source in ("", "kernel") and message.startswith(("NVRM: ", "nvidia-nvswitch", "nvswitch"))
 
 
+def is_known(message: str) -> bool:
+    """Return whether a message is of a kind that is read, whichever line it follows."""
+    if not _NEEDED.in_line(message):
+        return False
+    if message.startswith("NVRM: ") and any(word in message for word in _NVRM):
+        return True
+    return bool(xid(message) or sxid(message)) or any(row.pattern.match(message) for row in eligible(message))
+
+
 def has_prefixes(text: str) -> bool:
     """Whether the lines of a log begin with who wrote them, or when: then one that does not goes on with the one above it."""
     head = [line for line in text[:_HEAD].split("\n", 41)[:40] if line.strip()]

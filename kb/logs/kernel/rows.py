@@ -143,7 +143,7 @@ ROWS = (
          r"(?:nvidia: )?Loading of (?:unsigned module|module with unavailable key) is rejected"),
     _row("module_refused", "policy", "{ module_load }",
          r"audit: type=1400 audit\([\d.:]{1,40}\): avc: {1,2}denied {1,2}\{ module_load \} for .{0,200}/nvidia[\w-]{0,20}\.ko"),
-    _row("bar_missing", "", ": BAR ", rf"nvidia {BDF}: BAR (?P<value>\d): (?:no space for|failed to assign|can't assign)"),
+    _row("bar_missing", "", "nvidia 0", rf"nvidia {BDF}: BAR (?P<value>\d): (?:no space for|failed to assign|can't assign)"),
     _row("bar_missing", "", "is 0M @ 0x0", r"NVRM: BAR(?P<value>\d) is 0M @ 0x0"),
     _row("peermem", "invalid_context", "invalid context", r"nv(?:idia)?[-_]peer[-_]?mem\w* .{0,80}detected invalid context"),
     *(_row("peermem", "", name, r"nv(?:idia)?[-_]peer[-_]?mem:? (?P<value>.{1,120})") for name in ("peermem", "peer_mem", "peer-mem")),

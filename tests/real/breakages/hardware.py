@@ -68,7 +68,6 @@ HARDWARE = (
         at_fault="gpu-003",
         around=_bmc("gpu-003", STOPPED_FAN),
         right=("HARDWARE.Fan_Failure", "ipmi.sensor"),
-        known_wrong="a sensor beyond its limit is not abnormal by itself (graph/engine/abnormal.py)",
     ),
     Breakage(
         id="inlet-hot",

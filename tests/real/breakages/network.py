@@ -34,7 +34,6 @@ NETWORK = (
             "grep -qx 'hosts: dns' /etc/nsswitch.conf",
         ),
         (*DNS, "CONFIG.File_Differs", *base("nsswitch", "name ")),
-        known_wrong="the cause is right, and a second one is told of cpu-001, which nobody named",
     ),
     on_one_host(
         "names",
@@ -68,7 +67,6 @@ NETWORK = (
         "monitoring lost gpu-002 after the maintenance, the box is there",
         ("hostname gpu-02", "hostname gpu-002", "test $(hostname) = gpu-02"),
         ("CONFIG.File_Differs", *base("host name", "hostname", "name of")),
-        known_wrong="the baseline takes the name that a host gives itself for the truth (tools/checks/baseline/probe.py)",
     ),
     on_one_host(
         "network",

@@ -109,7 +109,6 @@ SCHEDULER = (
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -qiE '[*]|down'"),
         sign_seconds=90,
         right=(*MUNGE, *OUT_OF_SERVICE, "CONFIG.File_Differs", "service.event:slurmd"),
-        known_wrong="no look may read the key, and Slurm says nothing of it before SlurmdTimeout",
     ),
     Breakage(
         id="epilog-hangs",

@@ -93,7 +93,6 @@ SYSTEM = (
         "gpu-002 feels cluttered, yesterday's job is still around?",
         (LEFTOVERS, f"{END_BACKGROUND}; rm /var/tmp/p.py", "test $(pgrep -cu trainer) -ge 200"),
         ("PROCESS.CPU_Hog_Beside_Job", "PROCESS.Left_Over", *base("process")),
-        known_wrong="processes are counted by state, not those of users without a job (tools/checks/baseline/probe.py)",
     ),
     on_one_host(
         "tasks",
@@ -115,7 +114,6 @@ SYSTEM = (
         "address already in use when I start on gpu-001",
         (LISTENER, f"{END_BACKGROUND}; rm /var/tmp/l.py", "ss -ltnH | grep -q :29500"),
         ("PROCESS.Port_Taken", *base("port", "29500")),
-        known_wrong="no check lists who listens on which port",
     ),
     on_one_host(
         "limits",
@@ -141,7 +139,6 @@ SYSTEM = (
         "ibv_reg_mr fails when gpu-002 is in the job",
         (SLURMD_SETTING.format("LimitMEMLOCK=65536"), SLURMD_DEFAULT, SLURMD_LIMIT.format("LimitMEMLOCK", "65536")),
         ("LIMITS.Memlock_Too_Low", "LIMITS.Limits_Differ", "mem.memlock_kib", *base("limit")),
-        known_wrong="8 MiB on its peers contradict it, as their profile expects no limit (kb/taxonomy/system_software.yaml)",
     ),
     on_one_host(
         "limits",
@@ -225,7 +222,6 @@ SYSTEM = (
         "python3: command not found on gpu-001",
         ("mv /usr/bin/python3 /root/python3", "mv /root/python3 /usr/bin/python3", "! test -e /usr/bin/python3"),
         ("PACKAGE.Versions_Differ", "PACKAGE.Half_Installed", *base("python")),
-        known_wrong="packages and libraries are compared, programs are not (tools/checks/baseline/probe.py)",
     ),
     on_one_host(
         "system",

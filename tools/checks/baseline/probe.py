@@ -27,6 +27,7 @@ DAEMONS = (
     " systemd-journal systemd-logind systemd-resolve systemd-network NetworkManager cron crond rsyslogd auditd opensm srp_daemon lnetd beegfs-helperd"
     " irqbalance multipathd iscsid rasdaemon smartd node_exporter dcgm-exporter systemd-timesyn systemd-udevd polkitd rpc.statd rpc.gssd nfsd"
 ).split()
+MEETING = frozenset([1234, 12355, 23456, *range(29400, 29410), *range(29500, 29520)])  # where ranks meet unless a job says otherwise
 SYSCTLS = (
     "vm.overcommit_memory vm.overcommit_ratio vm.max_map_count vm.swappiness vm.zone_reclaim_mode vm.nr_hugepages vm.min_free_kbytes vm.dirty_ratio"
     " kernel.pid_max kernel.threads-max kernel.numa_balancing kernel.shmmax kernel.shmall kernel.sem kernel.msgmnb kernel.panic kernel.sched_rt_runtime_us"
@@ -311,6 +312,9 @@ def route(line: str, own: Any) -> None:
 
 def names(questions: Questions, own: Any) -> None:
     node = os.uname().nodename
+    static = (read("/etc/hostname").split() or [""])[0]
+    if static and not static.startswith("localhost") and static.partition(".")[0].lower() != node.partition(".")[0].lower():
+        say("broken", "host name", f"changed to {node}, and {static} in /etc/hostname")
     text = read("/etc/resolv.conf")
     for word in ("nameserver", "search", "domain", "options"):
         found = re.findall(rf"(?m)^\s*{word}\s+(.+)$", text)
@@ -345,7 +349,7 @@ def scheduler(questions: Questions) -> None:
     for host in re.findall(r"(?mi)^\s*(?:SlurmctldHost|ControlMachine)\s*=\s*([A-Za-z0-9.-]+)", conf)[:2]:
         questions.ask("name of controller " + host, resolve, host)
         questions.ask(f"port of controller {host}", connect, host, int(ports.group(1)) if ports else 6817)
-    if shutil.which("munge", path="/usr/bin:/usr/local/bin"):
+    if conf.strip() and shutil.which("munge", path="/usr/bin:/usr/local/bin"):  # other hosts may have it and need it not
         questions.ask("munge", munge)
 
 
@@ -527,6 +531,7 @@ def processes() -> None:
     first, began = all_processes(), time.time()
     states(first)
     owners(first)
+    without_job(first)
     time.sleep(SAMPLE)
     seconds = time.time() - began
     busy: Any = {}
@@ -540,6 +545,39 @@ def processes() -> None:
     for (name, owner), (share, many) in sorted(busy.items(), key=lambda row: -row[1][0])[:4]:
         if share >= 0.5:
             say("hog", name, f"{share:.1f} of {os.cpu_count()} cores, {many} processes of uid {owner}")
+
+
+def without_job(found: Any) -> None:
+    """Processes of users that belong to no job, and which of them listen where jobs meet."""
+    left = [row for row in found.values() if 1000 <= row.owner < 65534 and not row.ours() and not row.of_job() and not belongs(row, found)]
+    kinds: Any = {}
+    for row in left:
+        kinds[(row.name, row.owner)] = kinds.get((row.name, row.owner), 0) + 1
+    most = sorted(kinds.items(), key=lambda kind: -kind[1])[:3]
+    say(
+        "count",
+        "processes of users without a job",
+        "{} {}".format(len(left), ", ".join(f"{many} {name} of uid {owner}" for (name, owner), many in most)),
+    )
+    jobs = {row.owner for row in found.values() if row.of_job() or belongs(row, found)}
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read(path, 1 << 20).split("\n")[1:]:
+            row = line.split()
+            port = int(row[1].rpartition(":")[2], 16) if len(row) > 9 and row[3] == "0A" else 0
+            owner = int(row[7]) if port in MEETING else 0
+            if owner >= 1000 and owner not in jobs:
+                say("broken", f"port {port}", f"taken by uid {owner}, who has no job here")
+
+
+def belongs(row: Any, found: Any) -> bool:
+    """Whether a job, a container or a person who is logged in started it."""
+    for _ in range(64):
+        if row is None or row.name in ("slurmstepd", "srun", "sshd", "sshd-session", "login") or "shim" in row.name:
+            return True
+        if row.pid == "1" or row.name == "systemd":
+            return bool(row.pid != "1")
+        row = found.get(row.parent)
+    return True
 
 
 def states(found: Any) -> None:

@@ -62,6 +62,25 @@ SETTINGS = tuple(
     )
 )
 """Warnings that tell of how the machine is used or set up, and the reason in words. Such a test found nothing: it was not run as it should be."""
+_SETTING_WORDS = (
+    *(
+        "alloc",
+        "not enough",
+        "other process",
+        "graphics ",
+        "used by",
+        "use by",
+        "mig",
+        "istence",
+        "compute",
+        "exclusive",
+        "ecc ",
+        "permission",
+        "root",
+    ),
+    *("privilege", "cgroup", "version", "environment", "deny", "nouveau", "same", "different", "incompatible", "clock", "support"),
+)
+"""Without one of these, in small letters, no warning tells of a setting."""
 REASONS = (
     ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
     (
@@ -243,7 +262,7 @@ def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
 
 
 def _was_not_run(row: Result) -> bool:
-    return row.status not in ("pass", "fail", "warn") or _setting_of(row) is not None
+    return row.status not in ("pass", "fail", "warn") or (bool(row.says) and _setting_of(row) is not None)
 
 
 def _why_not_run(row: Result) -> str:
@@ -258,6 +277,9 @@ def _setting_of(row: Result) -> tuple[str, str] | None:
 
 
 def _setting_in(warning: str) -> tuple[str, str] | None:
+    low = warning.lower()
+    if not any(word in low for word in _SETTING_WORDS):
+        return None
     if any(name in OF_HARDWARE and pattern.search(warning) for name, pattern in REASONS):
         return None
     return next(((value, why) for value, why, pattern in SETTINGS if pattern.search(warning)), None)
