@@ -76,6 +76,10 @@ async def visit(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visit
     assert not world.cluster.unsafe_commands
 
 
+SENDS = ("say", "why", "summary", "about")
+"""Steps that the tour leaves by itself once their message is sent."""
+
+
 @pytest.mark.parametrize("name", TOLD)
 async def test_a_story_ends_as_it_promises(visit: Visit, name: str) -> None:
     story, ending, page = TOLD[name], ENDINGS[name], visit.page
@@ -85,7 +89,8 @@ async def test_a_story_ends_as_it_promises(visit: Visit, name: str) -> None:
         await expect(page.get_by_test_id("tour")).to_contain_text(f"step {n} of {len(story['steps'])}")
         await STEPS[step["do"]](visit, step, ending)
         await shot(page, f"story-{name}-{n}")
-        await visit.press("tour-next")
+        if step["do"] not in SENDS or n == len(story["steps"]):
+            await visit.press("tour-next")
     await expect(page.get_by_test_id("tour")).to_be_hidden()
     said = "\n".join(json.dumps(message.get("blocks", "")) for message in _answers(visit))
     assert not [word for word in ending.not_said if word in said]
