@@ -78,7 +78,7 @@ def channel_name(channel: str) -> Span:
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
-    """A link to a thread of our own workspace. Beside it RackMedic makes one kind of link alone, `web_link`."""
+    """A link to a thread of our own workspace. Beside it RackMedic makes `web_link` alone."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
     team, channel = _slack_id(team), _slack_id(channel)
@@ -87,7 +87,10 @@ def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
 
 
 def web_link(url: str, label: str) -> Span:
-    """A link to a ticket in a tracker that the site itself configured. BadId for an address that could hold anything else."""
+    """Return a link to a ticket in a configured tracker, or to a page that an alert of the site's monitoring names.
+
+    Raises BadId for an address that could hold anything else.
+    """
     if len(url) > MOST_URL or not WEB.fullmatch(url):
         raise BadId(f"url={url[:80]!r}")
     words = _escape(_one_line(_seen(label))).replace("|", "¦") or "ticket"

@@ -148,11 +148,12 @@ def editable(action: Action) -> tuple[str, ...]:
 
 
 def command(action: Action) -> str:
-    """Return the command as one would type it. A script is shown as its lines, with its arguments set above them: `sh -c` hides both."""
+    """Return the command as one would type it. A script is shown as its lines, with its arguments set before them and the shell that runs it
+    after them: each word of the command stands there, none of them twice quoted."""
     if action.command[:2] == ("sh", "-c") and len(action.command) > 3:
-        script, _, *arguments = action.command[2:]
+        script, name, *arguments = action.command[2:]
         end = "\n" if "\n" in script else "; "
-        return f"set -- {shlex.join(arguments)}{end}{script}" if arguments else script
+        return f"{' '.join(['set --', *map(shlex.quote, arguments)])}{end}{script} # sh -c, $0={shlex.quote(name)}"
     return shlex.join(action.command)
 
 

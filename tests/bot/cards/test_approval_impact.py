@@ -81,10 +81,13 @@ def test_the_digest_stands_below_the_buttons() -> None:
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        (("sh", "-c", scripts.POWER_CYCLE, "power-cycle"), "sync; ipmitool chassis power cycle"),
-        (("sh", "-c", scripts.RESET_CLOCKS, "reset-clocks", "0000:9b:00.0"), f"set -- 0000:9b:00.0; {scripts.RESET_CLOCKS}"),
-        (("sh", "-c", scripts.CLEANUP, "cleanup", "72", "/tmp"), f"set -- 72 /tmp\n{scripts.CLEANUP}"),
-        (("sh", "-c", "echo", "x", "a b", "$(id)"), "set -- 'a b' '$(id)'; echo"),
+        (("sh", "-c", scripts.POWER_CYCLE, "power-cycle"), "set --; sync; ipmitool chassis power cycle # sh -c, $0=power-cycle"),
+        (
+            ("sh", "-c", scripts.RESET_CLOCKS, "reset-clocks", "0000:9b:00.0"),
+            f"set -- 0000:9b:00.0; {scripts.RESET_CLOCKS} # sh -c, $0=reset-clocks",
+        ),
+        (("sh", "-c", scripts.CLEANUP, "cleanup", "72", "/tmp"), f"set -- 72 /tmp\n{scripts.CLEANUP} # sh -c, $0=cleanup"),
+        (("sh", "-c", "echo", "x", "a b", "$(id)"), "set -- 'a b' '$(id)'; echo # sh -c, $0=x"),
         (("systemctl", "reboot"), "systemctl reboot"),
         (("sh", "-c", "echo"), "sh -c echo"),
         (("sh", "script"), "sh script"),
@@ -93,6 +96,16 @@ def test_the_digest_stands_below_the_buttons() -> None:
 )
 def test_a_script_is_shown_as_what_it_runs(command: tuple[str, ...], shown: str) -> None:
     assert approval.command(action(command=command)) == shown
+
+
+def test_two_commands_never_look_the_same() -> None:
+    words = ("a", "b", "a b", "", "$0", "# x", "'a'", "a; b", "set -- a", "set -- a; b", "set --; b", "a # sh -c, $0=b")
+    given = ((), ("a",), ("a", "b"), ("a b",), ("",), ("a; b",))
+    commands = [("sh", "-c", script, name, *rest) for script in words for name in words for rest in given]
+    shown = [
+        approval.command(action(command=command)) for command in [*commands, ("sh", "-c", "a"), ("sh", "-c"), ("a",), ("set", "--", "a")]
+    ]
+    assert len(set(shown)) == len(shown)
 
 
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values()])
