@@ -17,7 +17,7 @@ from graph.reasoning.moves import Mover
 from graph.reasoning.told import MOVERS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
 from graph.rows import IncidentRows
-from graph.state import Evidence, Hypothesis
+from graph.state import Evidence, Hypothesis, Stats
 from tests.bot.cards.test_approval_views import fits, strings
 from tests.bot.cards.test_details import FELL, REPORT, STATE, TITLES
 from tools.fact import Fact, Status
@@ -119,8 +119,8 @@ def test_a_guide_asks_for_nothing_once_the_incident_is_closed(marks: tuple[Any, 
 # -- for operators and for people on site -------------------------------------------------------------------------------------
 
 
-def exclude(report: Report) -> str:
-    words = "\n".join(strings(diagnosis.render("i1", report, titles=TITLES).blocks))
+def exclude(report: Report, stats: Stats | None = None) -> str:
+    words = "\n".join(strings(diagnosis.render("i1", report, stats, titles=TITLES).blocks))
     return words.partition("--exclude=")[2].partition("`")[0]
 
 
@@ -138,6 +138,20 @@ def exclude(report: Report) -> str:
 def test_operators_are_told_which_hosts_to_leave_out(hosts: tuple[str, ...], option: str) -> None:
     cause = FELL.model_copy(update={"hosts": hosts, "devices": ()})
     assert exclude(REPORT.model_copy(update={"root_causes": (cause,)})) == option
+
+
+@pytest.mark.parametrize(
+    ("label", "looked_at", "option"),
+    [
+        ("GPU.BUS.Fallen_Off_Bus", 3, "gpu-001,gpu-017"),
+        ("GPU.BUS.Fallen_Off_Bus", 2, ""),
+        ("USER.CODE.Illegal_Memory_Access", 3, ""),
+        ("FRAMEWORK.NCCL.Known_Bug", 3, ""),
+    ],
+)
+def test_no_host_is_left_out_for_a_mistake_of_the_job_or_where_none_would_be_left(label: str, looked_at: int, option: str) -> None:
+    cause = FELL.model_copy(update={"label": label, "hosts": ("gpu-001", "gpu-017")})
+    assert exclude(REPORT.model_copy(update={"root_causes": (cause,)}), Stats(hosts=looked_at)) == option
 
 
 def test_hosts_of_all_causes_are_left_out_and_none_where_kubernetes_schedules() -> None:
