@@ -32,11 +32,20 @@ def values_in(heat: Heat) -> int:
     return sum(value is not None for host in heat.known() for value in heat.row(host))
 
 
+def _accuses(cause: Hypothesis, key: str, host: str, column: str) -> bool:
+    """Whether the value that stands out is of a device that a cause accuses by this key."""
+    if host not in cause.hosts or key not in {row.key for row in cause.evidence}:
+        return False
+    on_host = [device for device in cause.devices if device.startswith(f"{host}/")]
+    return not on_host or not column or f"{host}/{column}" in on_host
+
+
 def telling_pictures(causes: Sequence[Hypothesis], facts: Sequence[Fact]) -> tuple[ShownPicture, ...]:
     """Of the numbers in which a host that is accused stands out: where none does, or another, a picture would say nothing or something else."""
-    accused = {host for cause in causes for host in cause.hosts}
     telling = (
-        row for row in deciding_heats(causes, facts) if values_in(row) >= LEAST_VALUES and (far := row.farthest()) and far[0] in accused
+        row
+        for row in deciding_heats(causes, facts)
+        if values_in(row) >= LEAST_VALUES and (far := row.farthest()) and any(_accuses(cause, row.key, far[0], far[1]) for cause in causes)
     )
     found = [ShownPicture(key=row.key, hosts=tuple(row.telling(MOST_HOSTS)), asked=False) for row in telling]
     return tuple(found[:MOST_SHOWN])

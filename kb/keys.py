@@ -61,6 +61,8 @@ KEYS = _rows("""
     gpu.uuid                         | str   | gpu     |      | UUID
     gpu.product                      | str   | gpu     |      | product name
     gpu.serial                       | str   | gpu     |      | serial number
+    gpu.part                         | str   | gpu     |      | part number of the board
+    gpu.module                       | str   | gpu     |      | number of the module on its baseboard (NVIDIA's Module ID)
     gpu.vbios                        | str   | gpu     |      | VBIOS version
     gpu.lost                         | bool  | gpu     |      | nvidia-smi says that the GPU is lost or answers ERR for every field
     gpu.inforom_corrupt              | bool  | gpu     |      | infoROM warning
@@ -183,6 +185,7 @@ KEYS = _rows("""
     ib.lid                           | int   | hca     |      | base LID
     ib.sm_lid                        | int   | hca     |      | LID of the subnet manager, 0 when there is none
     ib.firmware                      | str   | hca     |      | firmware version
+    ib.guid                          | str   | hca     |      | GUID of the port
     ib.bdf                           | str   | hca    |      | PCI address
     ib.none                          | bool  | host    |      | the kernel has no RDMA device at all
     ib.absent                        | bool  | hca     |      | an adapter of the other hosts that is missing between two that ibstat lists here

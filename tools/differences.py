@@ -15,6 +15,8 @@ HOST_SPECIFIC_KEYS: Final = frozenset(
         "host.uptime",
         "gpu.uuid",
         "gpu.serial",
+        "gpu.module",
+        "ib.guid",
         "ib.lid",
         "job.log",
         "time.clock",

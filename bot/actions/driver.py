@@ -5,7 +5,7 @@ Its own lease keeps two drivers apart, and the ledger's claim does where a lease
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -60,6 +60,10 @@ class Show(Protocol):
 
     async def remind(self, record: Record) -> None:
         """The time to decide is nearly over: mention the approver group once more in the thread, once for each approval id."""
+        ...
+
+    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+        """Return the names and values that are shown beside the action, such as the files that it deletes."""
         ...
 
     async def held(self, record: Record, why: str) -> None:

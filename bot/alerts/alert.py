@@ -13,6 +13,9 @@ from kb.redact import cleaned_line, visible
 from tools.inventory.ranges import fold
 
 LONGEST_NAME, LONGEST_SUMMARY, LONGEST_READ, MOST_SHOWN = 80, 300, 1000, 6
+MAX_ADDRESS = 500
+ADDRESS = re.compile(r"https?://[A-Za-z0-9.\[\]-]{1,253}(?::[0-9]{1,5})?/[A-Za-z0-9._~:/?#!$'()*+,;=%&-]*")
+"""Without user names and passwords, blanks, and signs that could end a link."""
 MANY = "many causes at once"
 _SEVERAL = r"(?:[\s:=#\"'(\[-]{0,4}(?i:_?errors?|codes?|events?|numbers?|values?|is|was|has)\b){0,3}"
 _PLACE = r"(?:[\s:]{1,3}(?:on|of|for|at|in) [^:=\n]{1,60}(?:[:=]|\bis)\s{1,3})?"
@@ -42,6 +45,9 @@ class Alert:
     group: str = ""
     severity: str = ""
     summary: str = ""
+    runbook: str = ""
+    """Addresses that the alert brought, http or https and checked; empty where it has none or one that we do not link to."""
+    source: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     """As they came, for the routes alone: never kept, and never shown."""
     sxid: str = ""
@@ -79,6 +85,15 @@ class RawAlert:
     firing: bool
     labels: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    """The address of the query that fires, Alertmanager's `generatorURL`."""
+
+
+def read_address(text: object) -> str:
+    """Return an http or https address that may be linked to; empty for any other text, and for one that holds a secret or a user name."""
+    if not isinstance(text, str) or len(text) > MAX_ADDRESS or not ADDRESS.fullmatch(text):
+        return ""
+    return text if cleaned_line(text, MAX_ADDRESS) == text else ""
 
 
 def read_alert(raw: RawAlert, names: AlertLabels) -> Alert:
@@ -96,6 +111,8 @@ def read_alert(raw: RawAlert, names: AlertLabels) -> Alert:
         group=next((f"{name} {raw_value}" for name in names.cause if (raw_value := short(raw.labels.get(name, "")))), ""),
         severity=short(raw.labels.get("severity", ""), 20),
         summary=told,
+        runbook=read_address(raw.notes.get("runbook_url") or raw.notes.get("runbook")),
+        source=read_address(raw.source),
         labels=raw.labels,
         sxid="" if xid else _first(_SXID, texts),
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from bot.alerts.alert import Alert, RawAlert, read_alert, short
+from bot.alerts.alert import Alert, RawAlert, read_address, read_alert, short
 from bot.alerts.labels import AlertLabels
 from kb.numbers import count
 
@@ -48,7 +48,8 @@ def _raw(row: Mapping[str, Any]) -> RawAlert:
     labels, notes = _texts(row.get("labels")), _texts(row.get("annotations"))
     sign = row.get("fingerprint")
     known = sign if isinstance(sign, str) and sign.isalnum() and len(sign) <= 64 else ""
-    return RawAlert(known or _sign(labels), row.get("status") != "resolved", labels, notes)
+    source = row.get("generatorURL")
+    return RawAlert(known or _sign(labels), row.get("status") != "resolved", labels, notes, source if isinstance(source, str) else "")
 
 
 def _sign(labels: Mapping[str, str]) -> str:
@@ -73,6 +74,8 @@ class ToldAlert(BaseModel):
     cause: str = Field("", max_length=200)
     severity: str = Field("", max_length=40)
     summary: str = Field("", max_length=2000)
+    runbook_url: str = Field("", max_length=2000)
+    source_url: str = Field("", max_length=2000)
     labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
 
     def alert(self) -> Alert:
@@ -82,7 +85,8 @@ class ToldAlert(BaseModel):
         name, host, gpu, cause, severity = texts
         told = {"alertname": name, "host": host, "gpu": gpu, "xid": xid, "cause": cause, "severity": severity}
         labels = {**self.labels, **{label: value for label, value in told.items() if value}}
-        return Alert(sign, name, self.status == "firing", host, gpu, xid, cause, severity, short(self.summary, 300), labels)
+        summary, runbook, source = short(self.summary, 300), read_address(self.runbook_url), read_address(self.source_url)
+        return Alert(sign, name, self.status == "firing", host, gpu, xid, cause, severity, summary, runbook, source, labels)
 
 
 class ToldAlerts(BaseModel):

@@ -25,6 +25,8 @@ SAY = re.compile(r"`([^`\n]{1,120})`")
 ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
 EMOJI = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
 """A code's first sign. Slack's names have a hundred characters at most; without an end a long word after each sign would be read to its end."""
+ADDRESS = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
+"""A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons to copy."""
 WEB, MOST_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
 _RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 RIGHT_TO_LEFT = re.compile(f"[{_RTL}]")
@@ -76,7 +78,7 @@ def channel_name(channel: str) -> Span:
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
-    """A link to a thread of our own workspace. Beside it RackMedic makes one kind of link alone, `web_link`."""
+    """A link to a thread of our own workspace. Beside it RackMedic makes `web_link` alone."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
     team, channel = _slack_id(team), _slack_id(channel)
@@ -85,7 +87,10 @@ def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
 
 
 def web_link(url: str, label: str) -> Span:
-    """A link to a ticket in a tracker that the site itself configured. BadId for an address that could hold anything else."""
+    """Return a link to a ticket in a configured tracker, or to a page that an alert of the site's monitoring names.
+
+    Raises BadId for an address that could hold anything else.
+    """
     if len(url) > MOST_URL or not WEB.fullmatch(url):
         raise BadId(f"url={url[:80]!r}")
     words = _escape(_one_line(_seen(label))).replace("|", "¦") or "ticket"
@@ -166,10 +171,18 @@ def _escape(text: str) -> str:
 
 
 def _quiet(text: str) -> str:
-    """Emphasis and emoji codes that a quoted text brings along lose their meaning."""
-    text = text.translate(QUIET)
-    text = re.sub(r"(?<!\w)_|_(?!\w)", "＿", text)
-    return EMOJI.sub("꞉", text)
+    """Emphasis that a quoted text brings along loses its meaning."""
+    return re.sub(r"(?<!\w)_|_(?!\w)", "＿", text.translate(QUIET))
+
+
+def _without_emoji(words: str) -> str:
+    """Show addresses as code, and take the meaning from what Slack would read as an emoji elsewhere."""
+    shown, end = "", 0
+    for found in ADDRESS.finditer(words):
+        if EMOJI.search(found[0]):
+            shown += f"{EMOJI.sub('꞉', words[end : found.start()])}`{found[0]}`"
+            end = found.end()
+    return shown + EMOJI.sub("꞉", words[end:])
 
 
 def _clean(span: Span) -> str:
@@ -188,7 +201,7 @@ def _mark(words: str, style: str) -> str:
     mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
     if style == "code":  # what is copied holds no sign that nobody sees
         return _apart(f"`{_escape(words)}`")
-    return f"{mark}{_escape(names_apart(words))}{mark}"
+    return f"{mark}{_escape(names_apart(_without_emoji(words)))}{mark}"
 
 
 def names_apart(words: str) -> str:

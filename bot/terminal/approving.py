@@ -199,6 +199,10 @@ class CardLines:
         """How it ended, and what the proof says."""
         self._say(record, " ".join(filter(None, (f"{words.headline(record)}.", words.proved(record) or visible(record.says)))))
 
+    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+        """Nothing is stored with a card of the terminal."""
+        return ()
+
     async def remind(self, record: Record) -> None:
         """Time is nearly over."""
         self._say(record, f"still to be decided until {utc(record.decide_by)}: {words.headline(record)}")

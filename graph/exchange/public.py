@@ -42,6 +42,6 @@ def _texts() -> Iterator[str]:
 
 
 def _of_leaf(leaf: Leaf) -> Iterator[str]:
-    yield " ".join((leaf.label, leaf.title, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
+    yield " ".join((leaf.label, leaf.title, leaf.plain, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
     for clue in leaf.evidence:
         yield f"{clue.key} {clue.when} {clue.says}"

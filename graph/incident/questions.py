@@ -40,7 +40,7 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
         yield WHICH_LOG
     for suspect in now.suspects[:1]:
         where = ", ".join(suspect.subject.named or suspect.subject.hosts)
-        yield f"Did you see {suspect.leaf.title.lower()} before{f' on {where}' if where else ''}, or did another job hit it?"
+        yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"

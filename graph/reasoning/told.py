@@ -19,6 +19,14 @@ WORDS: Final[Mapping[EdgeKind, str]] = {
     "moves": "moved by",
     "calls for": "calls for",
 }
+MOVERS: Final[Mapping[str, str]] = {
+    "words": "the words of the report",
+    "history": "past incidents like it",
+    "mistakes": "corrected diagnoses of incidents like it",
+    "read": "a model that read the report",
+    "judge": "a model that compared the causes",
+    "critique": "a model that doubted the cause",
+}
 ORDER: Final = tuple(WORDS)
 Titles = Mapping[str, str]
 
@@ -42,7 +50,15 @@ def beside(graph: ReasonGraph, label: str) -> list[str]:
     """What went into a cause beside the facts that prove it: what speaks against it, could not look, was objected, moved it."""
     node = next((one for one in graph.of_kind("proposition") if one.label == label), None)
     kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
-    return [f"{WORDS[edge.kind]}: {_step(edge, source)}" for edge, source in graph.into(node, *kinds)] if node else []
+    return [_plain(edge, source) for edge, source in graph.into(node, *kinds)] if node else []
+
+
+def _plain(edge: ReasonEdge, source: ReasonNode) -> str:
+    """A line for people: a belief that was moved is told in words, for its numbers mean nothing to them."""
+    if edge.kind != "moves" or source.line:
+        return f"{WORDS[edge.kind]}: {_step(edge, source)}"
+    by = MOVERS[source.by.removeprefix("model:")]
+    return f"{'likelier' if edge.weight > 0 else 'less likely'} by {by}"
 
 
 def _cause(node: ReasonNode, titles: Titles) -> str:

@@ -100,4 +100,4 @@ def _corpus(texts: tuple[tuple[str, str], ...]) -> Corpus:
 def _text(leaf: Leaf, told: Iterable[str] = ()) -> str:
     name = leaf.label.replace(".", " ").replace("_", " ")
     says = (clue.says for clue in leaf.evidence if clue.weight > 0)
-    return joined((name, leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words, *told))
+    return joined((name, leaf.plain or leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words, *told))

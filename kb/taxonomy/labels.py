@@ -129,6 +129,8 @@ class Leaf:
     transient: bool = False
     customer_fix: CustomerFix | None = None
     """Every leaf of ours that the customer owns, and that a look decides, has one."""
+    plain: str = ""
+    """The title in plain words, where the title is a term of the field. Reports are matched with these words."""
     only_words: bool = False
     """No check shows it: people name it, and texts and past incidents are filed under it. It is never diagnosed."""
 

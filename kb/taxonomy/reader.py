@@ -214,6 +214,7 @@ _LOOKED_FOR = frozenset(
 
 class _Leaf(StrictModel):
     title: Text
+    plain: Text = ""
     description: Text
     scope: Scope
     owner: Owner

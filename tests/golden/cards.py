@@ -7,7 +7,20 @@ from datetime import timedelta
 from typing import Any, cast, get_args
 
 from bot.cards.alerts import firing
-from bot.cards.approvals import brakes, card, edit_modal, files, outcomes, process, reject_modal, shared_card, tally, waiting, whole
+from bot.cards.approvals import (
+    brakes,
+    card,
+    edit_modal,
+    files,
+    node_jobs,
+    outcomes,
+    process,
+    reject_modal,
+    shared_card,
+    tally,
+    waiting,
+    whole,
+)
 from bot.cards.approvals.card import Shown
 from bot.cards.approvals.waiting import Queued
 from bot.cards.blocks import Block, Card
@@ -41,11 +54,14 @@ from tests.support.fakes_bot import TEAM
 from tests.support.samples_cards import seen_of
 from tests.support.tickets import SAID
 from tools.acting.conditions import ConditionSeen
+from tools.acting.deletes import Deletes, OldFile
+from tools.acting.jobs import NodeJobs, RunningJob
 from tools.ledger import record
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.record import Counted, Record, Terms, Vote
 from tools.ledger.room import GroupRoom, IncidentRoom, Room
 from tools.ledger.states import State as ActionState
+from tools.remedies import scripts
 
 Rendered = Mapping[str, Card | Block | list[Block]]
 
@@ -66,6 +82,9 @@ REMEDIES: Mapping[str, Mapping[str, Any]] = {
     },
     "exclusive-check": {"remedy": "run_check", "args": {"check": "nccl1"}, "command": ("nccl1",), "proof": ()},
 }
+JOBS = node_jobs.known_of(NodeJobs((RunningJob("4711", "alice"), RunningJob("4712", "bob"))))
+SCRIPT = ("sh", "-c", scripts.CLEANUP, "cleanup", "72", *scripts.CLEANED)
+MANY_OLD = Deletes(120, 5 << 30, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 1 << 30, "train", 6000, open=n == 0) for n in range(12)))
 CASES = ("GPU", "no cause found", "one host asked", "handed over")
 """Of tests.support.samples_cards."""
 
@@ -96,7 +115,13 @@ def approvals() -> Mapping[str, str]:
     cleanup = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
     cards: Rendered = {
         **states,
-        **{name: card.render(Shown(record_of(**changes), GROUP)) for name, changes in REMEDIES.items()},
+        **{name: card.render(Shown(record_of(**changes), GROUP, known=JOBS)) for name, changes in REMEDIES.items()},
+        "jobs-not-read": card.render(
+            Shown(record_of(**REMEDIES["drain"]), GROUP, known=node_jobs.known_of(NodeJobs(why="no route to host")))
+        ),
+        "script": card.render(Shown(record_of(remedy="cleanup", args={"hours": "72"}, command=SCRIPT), GROUP)),
+        "files-whole": whole.render([cleanup], {cleanup.approval: files.known_of(MANY_OLD)}),
+        "many-files-to-delete": card.render(Shown(cleanup, GROUP, known=files.known_of(MANY_OLD))),
         "two-approvals": card.render(
             Shown(record_of(votes=(vote,), quorum=2, requested_by=OLGA), GROUP, NAMES, SEEN, T0, warning="The store may forget.")
         ),

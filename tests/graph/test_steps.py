@@ -152,7 +152,7 @@ def test_docker_is_restarted_after_its_configuration_and_with_the_node_drained()
 
 def test_a_container_that_no_check_saw_is_left_to_people() -> None:
     made = built("S06", FINE)
-    assert (made.ladders, made.by_hand) == ((), ("A running container lost its GPUs: restart container.",))
+    assert (made.ladders, made.by_hand) == ((), ("Container lost its GPUs (cgroup device loss): restart container.",))
 
 
 def test_a_jobs_fault_is_mended_on_the_host_that_shows_it_and_stays_believed() -> None:

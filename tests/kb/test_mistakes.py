@@ -26,7 +26,7 @@ def test_a_mistake_that_was_made_twice_is_a_note_and_one_is_an_accident() -> Non
     assert not mistakes([lesson(1)])
     [note] = mistakes([lesson(1), lesson(2), lesson(3, deciding_check="oom")])
     assert (note.blamed, note.was, note.look, note.saved, note.detours, note.kept) == (IB, OOM, "dmesg", 3, 0, True)
-    assert note.says(TAXONOMY.titles).startswith("Before blaming “InfiniBand port is down”: 3 times it was “")
+    assert note.says(TAXONOMY.titles).startswith("Before blaming “InfiniBand port down”: 3 times it was “")
 
 
 def test_a_lesson_counts_as_often_as_it_was_seen() -> None:

@@ -705,3 +705,30 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_built_in_files_hold_one_category_each() -> None:
     assert {path.stem.upper() for path in BUILT_IN.glob("*.yaml")} == set(CATEGORIES)
+
+
+FIELD_NAMES = {
+    "NVML driver/library version mismatch": "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch",
+    "NVLink CRC errors": "INTERCONNECT.NVLINK.CRC_Marginal",
+    "NFS server not responding": "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding",
+    "Orphaned GPU process": "SYSTEM_SOFTWARE.PROCESS.Orphan_GPU_Process",
+    "PCIe ACS enabled": "SYSTEM_SOFTWARE.PCIE.ACS_Enabled",
+    "InfiniBand P_Key mismatch": "INTERCONNECT.IB.PKey_Mismatch",
+    "Clock skew": "SYSTEM_SOFTWARE.TIME.Clock_Skew",
+    "InfiniBand symbol errors": "INTERCONNECT.IB.Symbol_Errors",
+    "Fatal NVSwitch error (SXid)": "INTERCONNECT.NVSWITCH.Fatal_SXid",
+    "Kernel panic": "SYSTEM_SOFTWARE.KERNEL.Panic",
+    "Host OOM kill": "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill",
+    "CUDA out of memory": "USER.CODE.Batch_Too_Large_OOM",
+}
+
+
+@pytest.mark.parametrize(("title", "label"), FIELD_NAMES.items())
+def test_a_title_is_what_the_field_calls_the_cause(title: str, label: str) -> None:
+    assert load_taxonomy().leaves[label].title.startswith(title)
+
+
+def test_titles_are_apart_and_say_nothing_twice() -> None:
+    leaves = load_taxonomy().leaves.values()
+    assert len({leaf.title.lower() for leaf in leaves}) == len(leaves)
+    assert not [leaf.label for leaf in leaves if leaf.plain == leaf.title]

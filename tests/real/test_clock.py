@@ -46,7 +46,7 @@ async def test_a_wrong_clock_is_found_and_a_step_that_the_rack_does_not_take_cha
 ) -> None:
     async with RackGpus.healthy(rack), team(rack, tmp_path) as people:
         await people.report(f"jobs do not start on {misled}")
-        await people.reads("🔴 Clock of the node is wrong", f"*{misled}* · ", "the clock is off by 600")
+        await people.reads("🔴 Clock skew", f"*{misled}* · ", "the clock is off by 600")
         await people.approve_until(lambda: "Ticket:" in people.said)
         await people.reads("❌ Failed, unchanged: ", "exit status 1. The fault is still there.", "chronyd may not set the clock")
     answers = await look(rack, (misled,), ("time",))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import yaml
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FloatRect, Page, async_playwright, expect
 
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier
 from deploy.sandbox.cluster.cases.reader import load_case
@@ -119,7 +119,8 @@ async def test_a_tour_writes_what_is_said_and_opens_what_it_speaks_of(play: Play
     await page.get_by_test_id("composer").press("Enter")
     await expect(page.get_by_test_id("message")).to_have_count(1)
     [asked] = play.slack.messages(INCIDENTS)
-    await play.press("tour-next", "tour-do")
+    await expect(page.get_by_test_id("tour")).to_contain_text("step 3 of")
+    await play.press("tour-do")
     await expect(page.get_by_test_id("thread")).to_contain_text("hangs with NCCL timeout")
     await play.press("tour-next", "tour-do")
     await expect(page.get_by_test_id("thread-composer")).to_have_value("why")
@@ -127,6 +128,41 @@ async def test_a_tour_writes_what_is_said_and_opens_what_it_speaks_of(play: Play
     await play.press("tour-next", "tour-do")
     await expect(page.locator("#user-switch")).to_have_value("U0PRIYA")
     await expect(page.get_by_test_id("thread")).to_contain_text("Approve? Drain gpu-003")
+
+
+async def box_of(page: Page, selector: str) -> FloatRect:
+    box = await page.locator(selector).bounding_box()
+    assert box is not None
+    return box
+
+
+async def test_a_message_that_calls_nobody_is_answered_with_how_to_call(play: Playground) -> None:
+    await play.open()
+    box, toast = play.page.get_by_test_id("composer"), play.page.get_by_test_id("toast")
+    for text, told in (("gpu-003 hangs", 1), ("@rackmedic gpu-003 hangs", 1)):
+        await box.fill(text)
+        await box.press("Enter")
+        await expect(box).to_have_value("")
+        await expect(toast).to_have_count(told)
+    await expect(toast).to_contain_text("begin with @rackmedic")
+
+
+@pytest.mark.parametrize(("width", "height", "room"), [(390, 844, 0.55), (1280, 800, 0.6)])
+async def test_messages_have_most_of_the_page_and_the_tour_hides_none(play: Playground, width: int, height: int, room: float) -> None:
+    page = play.page
+    await page.set_viewport_size({"width": width, "height": height})
+    await play.open()
+    for n in range(20):
+        await play.slack.say("olga", INCIDENTS, f"message {n}")
+    await expect(page.get_by_test_id("message")).to_have_count(20)
+    top, messages = await box_of(page, ".top"), await box_of(page, "#messages")
+    header = messages["y"] if width == 390 else top["height"]
+    assert header <= 150, "two rows and the bar of the channel"
+    assert messages["height"] >= room * height
+    await play.begin("lost-gpu")
+    tour, messages = await box_of(page, "#tour"), await box_of(page, "#messages")
+    assert tour["y"] + tour["height"] <= messages["y"] or tour["y"] >= messages["y"] + messages["height"]
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 async def test_the_next_story_is_told_by_olga_again_in_whose_channel_it_plays(play: Playground) -> None:

@@ -194,7 +194,7 @@ def test_what_no_passive_look_can_show_is_not_called_healthy_but_offered_where_t
     plan, _ = plan_of("G14")
     report = diagnose(replace(plan, modifiers=(NO_LOG,), deeds=(STARTED_AGAIN,)), WRONG_NUMBERS).report
     assert (report.outcome, report.root_causes) == ("abstained", ())
-    assert "GPU computes wrong results without any error" in report.headline
+    assert "Silent data corruption (SDC) on a GPU" in report.headline
     assert [(row.remedy, row.args, row.target) for row in report.actions] == [("run_check", {"check": "nccl1"}, ",".join(HOSTS))]
     assert "nccl1" in report.next_step
     assert "gpu-[017-019]" in report.questions[0]

@@ -41,8 +41,8 @@ ENDINGS = {
         fix="Approve? Drain gpu-003",
         not_said=("gpu-002/",),
     ),
-    "slow-gpu": Ending("GPU clocks are locked low", "gpu-002/gpu2", fix="Approve? Reset locked", done="Passes now", not_said=("gpu-004",)),
-    "own-mistake": Ending("NCCL_SOCKET_IFNAME names the wrong interface", "no machine at fault", asked="no machine is at fault"),
+    "slow-gpu": Ending("GPU clocks locked low", "gpu-002/gpu2", fix="Approve? Reset locked", done="Passes now", not_said=("gpu-004",)),
+    "own-mistake": Ending("NCCL_SOCKET_IFNAME wrong", "no machine at fault", asked="no machine is at fault"),
     "liar": Ending("A disk failed", "gpu-001", fix="Approve? Drain gpu-001", not_said=("on gpu-004", "Closed", "Reset")),
     "nothing-wrong": Ending("No fault found", "nothing abnormal", asked="gpu-002: 23 checks"),
 }
@@ -76,6 +76,10 @@ async def visit(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visit
     assert not world.cluster.unsafe_commands
 
 
+SENDS = ("say", "why", "summary", "about")
+"""Steps that the tour leaves by itself once their message is sent."""
+
+
 @pytest.mark.parametrize("name", TOLD)
 async def test_a_story_ends_as_it_promises(visit: Visit, name: str) -> None:
     story, ending, page = TOLD[name], ENDINGS[name], visit.page
@@ -85,7 +89,8 @@ async def test_a_story_ends_as_it_promises(visit: Visit, name: str) -> None:
         await expect(page.get_by_test_id("tour")).to_contain_text(f"step {n} of {len(story['steps'])}")
         await STEPS[step["do"]](visit, step, ending)
         await shot(page, f"story-{name}-{n}")
-        await visit.press("tour-next")
+        if step["do"] not in SENDS or n == len(story["steps"]):
+            await visit.press("tour-next")
     await expect(page.get_by_test_id("tour")).to_be_hidden()
     said = "\n".join(json.dumps(message.get("blocks", "")) for message in _answers(visit))
     assert not [word for word in ending.not_said if word in said]

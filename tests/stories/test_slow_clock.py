@@ -44,7 +44,7 @@ def test_from_it_is_slow_to_the_clock_that_is_as_it_was(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
     said = [" ".join(line.split()) for line in told.stdout.splitlines()]
     for line in (
-        "GPU clocks are locked low (gpu-017/gpu3)",
+        "GPU clocks locked low (gpu-017/gpu3)",
         "GPU.CONFIG.Clocks_Locked_Low on gpu-017/gpu3 (99 % sure)",
         "gpu-017 · nvidia-smi · read just now: 35.4 TFLOP/s of 250 expected at 1410 MHz: SM clock of gpu3 200 MHz",
     ):

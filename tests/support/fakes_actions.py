@@ -320,6 +320,9 @@ class Wall:
     async def outcome(self, record: Record) -> None:
         self._show(f"outcome {record.outcome or record.state.value}", record)
 
+    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+        return ()
+
     async def remind(self, record: Record) -> None:
         self._show("remind", record)
 

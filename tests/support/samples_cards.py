@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import files, process
+from bot.cards.approvals import files, node_jobs, process
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
 from bot.cards.incidents import diagnosis, living, ticket
@@ -33,6 +33,7 @@ from tools.acting.conditions import process_start
 from tools.acting.deletes import would_delete
 from tools.acting.dry_run import preview
 from tools.acting.identity import boot_id
+from tools.acting.jobs import read_node_jobs
 from tools.action import Action
 from tools.fact import Fact
 from tools.ledger.record import Record
@@ -139,7 +140,11 @@ async def _approval(world: World, stage: Stage, ladder: Ladder, facts: Sequence[
     record = Record(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
     looked = await preview(action, world.transport, controller=host.controller)
     deletes = await would_delete(action, world.transport)
-    known = files.known_of(deletes) if deletes else process.known_of(action, facts)
+    jobs = await read_node_jobs(action, world.ports.inventory, world.transport)
+    known = [
+        *(node_jobs.known_of(jobs) if jobs else ()),
+        *(files.known_of(deletes) if deletes else process.known_of(action, facts)),
+    ]
     return Shown(record, group=GROUP, seen=looked, seen_at=now, known=known)
 
 

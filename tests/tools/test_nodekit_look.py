@@ -258,11 +258,28 @@ def test_what_would_be_deleted_is_counted_and_the_largest_are_named(node: Node, 
     seen = deletes(node)
     assert (seen.files, seen.whole, seen.why) == (10, True, "")
     assert seen.size == sum(path.stat().st_blocks * 512 for path in (*folders[0].glob("ckpt-*"), core))
-    assert [Path(file.path).name for file in seen.largest] == ["core with blanks", *(f"ckpt-{number}.pt" for number in (8, 7, 6, 5))]
+    assert [Path(file.path).name for file in seen.largest] == ["core with blanks", *(f"ckpt-{number}.pt" for number in range(8, -1, -1))]
     assert seen.largest[0].path == str(core)
     assert seen.largest[0].owner == core.owner()
     assert 30 * 24 * 60 - 2 <= seen.largest[0].minutes <= 30 * 24 * 60 + 60
     assert core.exists()
+
+
+def test_a_file_that_a_process_has_open_is_marked_by_its_inode(node: Node, folders: list[Path]) -> None:
+    used, link = left(folders[0] / "ckpt-1.pt.tmp", 64), folders[0] / "hard"
+    link.hardlink_to(used)
+    left(folders[0] / "ckpt-2.pt.tmp", 128)
+    with link.open():
+        seen = deletes(node)
+    assert {Path(file.path).name: file.open for file in seen.largest} == {"ckpt-1.pt.tmp": True, "hard": True, "ckpt-2.pt.tmp": False}
+    assert [file.open for file in deletes(node).largest] == [False] * 3
+
+
+def test_a_hundred_files_are_listed_and_the_others_counted(node: Node, folders: list[Path]) -> None:
+    for number in range(120):
+        left(folders[0] / f"{number:03}", 8 + 4 * (number % 7))
+    seen = deletes(node)
+    assert (seen.files, len(seen.largest)) == (120, 100)
 
 
 def test_no_name_of_a_file_poses_as_another_line_of_the_answer(node: Node, folders: list[Path]) -> None:
@@ -283,7 +300,7 @@ def test_folders_of_which_none_is_there_hold_nothing(node: Node, folders: list[P
 
 
 def test_a_search_that_runs_out_of_time_says_that_there_may_be_more(node: Node, folders: list[Path]) -> None:
-    node.stub("find", "printf '8 1700000000.0000000000 root /tmp/a\\0\\0008 17000'; exit 124")
+    node.stub("find", "printf '8 1700000000.0000000000 root 1:2 /tmp/a\\0\\0008 17000'; exit 124")
     seen = deletes(node)
     assert (seen.files, seen.size, seen.whole) == (1, 4096, False)
 

@@ -351,3 +351,39 @@ def test_the_catalogues_hash_changes_with_kinds_and_rows_and_is_stable() -> None
         for field in asdict(kind):
             assert hash_of(REMEDIES, {**KINDS, name: replace(kind, **{field: _changed(getattr(kind, field))})}) != before
     assert hash_of({name: row for name, row in REMEDIES.items() if name != "reboot"}, KINDS) != before
+
+
+# -- what an approver is told of the outage ------------------------------------------------------------------------------------
+
+_DURATION = re.compile(r"([0-9]+) (s|min)\b")
+
+
+def _seconds(words: str) -> list[int]:
+    return [int(number) * (60 if unit == "min" else 1) for number, unit in _DURATION.findall(words)]
+
+
+@each
+def test_each_row_tells_the_outage_and_what_waiting_costs(row: Remedy) -> None:
+    for words in (row.outage, row.waiting):
+        assert 3 < len(words) < 160
+        assert not words.endswith(".")
+    told = _seconds(row.outage)
+    if row.completion.kind == "new_boot":
+        assert max(told) == row.completion.seconds
+        assert len(told) > 1, "how long it usually takes, and from when on it counts as lost"
+    elif not row.outage.startswith("none") and row.risk != "intrusive":
+        assert told, "an outage names its length"
+        assert max(told) <= row.limit_seconds
+
+
+@each
+def test_a_row_that_takes_a_node_or_its_gpus_names_their_jobs(row: Remedy) -> None:
+    takes_node = (
+        row.at == "fleet" or "drained" in row.needs or row.id in ("drain_node", "cordon_node", "evict_pods", "restart_fabricmanager")
+    )
+    assert row.names_jobs or not takes_node
+
+
+@pytest.mark.parametrize(("remedy", "kind"), [("reboot", "warm"), ("power_cycle", "cold")])
+def test_a_restart_says_whether_it_is_warm_or_cold(remedy: str, kind: str) -> None:
+    assert f"({kind})" in REMEDIES[remedy].does

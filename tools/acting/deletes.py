@@ -1,4 +1,5 @@
-"""What a remedy would delete, read before anybody decides: how many files, how much, and the largest of them with owner and age.
+"""What a remedy would delete, read before anybody decides: how many files, how much, and the largest of them with owner, age and
+whether a process has them open.
 
 The node kit finds them with the tests of the remedy itself; nothing that a ticket or a log says gets into the question.
 """
@@ -11,20 +12,23 @@ from tools.nodekit.generate import LOOK
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-SECONDS, CAP = 9.5, 16 * 1024
-LARGEST = 5
+SECONDS, CAP = 9.5, 80 * 1024  # 100 lines of a kit, each with at most 600 characters of a path
+LARGEST = 100
 _END, _TOTAL = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
-_FILE = re.compile(r"file ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
+_OPENS = re.compile(r"opens ([0-9]{1,3})")
+_FILE = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
 
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """One file that would go. `size` in bytes on the disk, `minutes` since anybody wrote to it."""
+    """One file that would go. `size` in bytes on the disk, `minutes` since its last write. `open`: whether a process has it open; None where
+    that was not read."""
 
     path: str
     size: int
     owner: str
     minutes: int
+    open: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,15 @@ async def would_delete(action: Action, transport: Transport) -> Deletes | None:
 
 
 def read_deletes(text: str) -> Deletes | None:
-    """The kit's answer; None for anything that is not exactly one."""
+    """Read the kit's answer. Return None for another shape. An older kit does not say what is open."""
     lines = text.removesuffix("\n").split("\n")
     end, total = _END.fullmatch(lines[0]), _TOTAL.fullmatch(lines[1]) if len(lines) > 1 else None
-    files = [_FILE.fullmatch(line) for line in lines[2:]]
+    opens = _OPENS.fullmatch(lines[2]) if len(lines) > 2 else None
+    files = [_FILE.fullmatch(line) for line in lines[3 if opens else 2 :]]
     if end is None or total is None or len(files) > LARGEST or not all(files):
         return None
-    largest = tuple(OldFile(row[4], int(row[2]), row[3], int(row[1])) for row in files if row)
+    looked = opens is not None and int(opens[1]) < 124  # timeout(1) ends with 124 or more
+    largest = tuple(
+        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
+    )
     return Deletes(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)

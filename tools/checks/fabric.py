@@ -132,6 +132,7 @@ _FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ...] = 
     ("ib.lid", ("base lid",), _whole, ""),
     ("ib.sm_lid", ("sm lid",), _whole, ""),
     ("ib.firmware", ("firmware version",), _plain, ""),
+    ("ib.guid", ("port guid",), _plain, ""),
 )
 
 

@@ -166,22 +166,30 @@ inside_containers() { # COMMAND...: in every running GPU container, with the rig
   exit 0
 }
 
-old_files() { # HOURS FOLDER...: how many files nobody wrote to for so long, what they take, and the five largest; their names frame nothing
+old_files() { # HOURS FOLDER...: count the files that were not written to for so long, sum their size, and list the 100 largest with what is open
   minutes=$((60 * $1)) now=$(date +%s) folders=$(($# - 1)); shift
   while [ "$folders" -gt 0 ]; do # those that are there, for without a folder find would look everywhere
     folder=$1 folders=$((folders - 1)); shift
     if [ -d "$folder" ]; then set -- "$@" "$folder"; fi
   done
   [ $# -gt 0 ] || { printf 'end 0\ntotal 0 0\n'; exit 0; }
-  { timeout -k 1 7 find "$@" -xdev -type f -mmin "+$minutes" ! -path '*/systemd-private-*' -printf '%b %T@ %u %p\0'; printf '\0end %s\0' "$?"; } |
+  { # An open file is known by device and inode, for a process in a container sees another path. A process that ends meanwhile makes find fail with 1.
+    { set +f; timeout -k 1 2 find -L /proc/[0-9]*/fd -maxdepth 1 -type f -printf '%D:%i\n' 2>/dev/null; echo "status $?"; } |
+      awk '/^status / { print "opens " $2; next } !seen[$1]++ { print "inode " $1 }' | tr '\n' '\000'
+    timeout -k 1 6 find "$@" -xdev -type f -mmin "+$minutes" ! -path '*/systemd-private-*' -printf '%b %T@ %u %D:%i %p\0'
+    printf '\0end %s\0' "$?"; } |
     tr '\000\001-\037\177' '\n?' | awk -v now="$now" '
       /^end / { print; next }
-      NF < 4 { next }
+      /^opens [0-9]+$/ { opens = $0; next }
+      /^inode [0-9]+:[0-9]+$/ { held[$2]; next }
+      NF < 5 { next }
       { files++; blocks += $1
-        if ($1 <= size[5]) next
-        for (i = 5; i > 1 && $1 > size[i - 1]; i--) { size[i] = size[i - 1]; row[i] = row[i - 1] }
-        size[i] = $1; row[i] = sprintf("file %d %.0f %s", (now - $2) / 60, $1 * 512, substr($0, length($1 $2) + 3, 600)) }
-      END { printf "total %d %.0f\n", files, blocks * 512; for (i = 1; i <= 5; i++) if (row[i] != "") print row[i] }'
+        if ($1 <= size[100]) next
+        for (i = 100; i > 1 && $1 > size[i - 1]; i--) { size[i] = size[i - 1]; row[i] = row[i - 1] }
+        size[i] = $1
+        row[i] = sprintf("%s %d %.0f %s %s", $4 in held ? "open" : "file", (now - $2) / 60, $1 * 512, $3, substr($0, length($1 $2 $3 $4) + 5, 600)) }
+      END { printf "total %d %.0f\n", files, blocks * 512; if (opens != "") print opens
+        for (i = 1; i <= 100; i++) if (row[i] != "") print row[i] }'
   exit 0
 }
 

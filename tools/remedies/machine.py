@@ -13,7 +13,7 @@ OF_ONE_BOOT = (
 ROWS: tuple[Remedy, ...] = (
     Remedy(
         id="reboot",
-        does="Reboot the node",
+        does="Reboot the node (warm)",
         at="target",
         args={},
         command=("systemctl", "reboot"),
@@ -21,6 +21,9 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=60,
         proof=("smi", "dmesg"),
         blast="one node and every job on it; kernel messages of this boot leave the ring buffer (the evidence is stored)",
+        outage="the node for 5 to 15 min: firmware and memory tests of a GPU server take minutes; reported as lost after 15 min",
+        waiting="the node and all of its GPUs stay out of service",
+        names_jobs=True,
         completion=Completion("new_boot", 900),
         needs=("drained",),
         covers=OF_ONE_BOOT,
@@ -31,7 +34,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         id="power_cycle",
-        does="Cut the node's power and restore it, through its own BMC",
+        does="Power-cycle the node through its BMC (cold)",
         at="target",
         args={},
         command=("sh", "-c", scripts.POWER_CYCLE, "power-cycle"),
@@ -39,6 +42,9 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=60,
         proof=("smi", "dmesg", "lspci"),
         blast="one node goes dark without shutting down: what is not on disk is lost, and if it does not come back somebody has to go there",
+        outage="the node for 10 to 25 min: a cold start tests memory and trains all links anew; reported as lost after 25 min",
+        waiting="the node and all of its GPUs stay out of service",
+        names_jobs=True,
         conditions=(BMC_ANSWERS,),
         completion=Completion("new_boot", 1500),
         needs=("drained",),
@@ -61,5 +67,8 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=600,
         proof=(),
         blast="the GPUs of the named hosts are busy while it runs; work that shares them slows down",
+        outage="no node leaves service; its GPUs are busy for up to 10 min",
+        waiting="the suspected cause stays unproven",
+        names_jobs=True,
     ),
 )

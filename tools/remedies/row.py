@@ -89,6 +89,8 @@ class Remedy:
     `preview`: what the kit's looking half is asked before people decide: a function of the kit that says what would go, and its words.
     `back`: for people, how to take it back where no remedy does.
     `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
+    `outage`: what is unavailable for how long, with the reason. `waiting`: what goes on as long as nobody approves it.
+    `names_jobs`: the card names the jobs and users that the scheduler has on the node.
     `only`: the one scheduler that knows it. `ways`: how another scheduler than Slurm does the same, as a row of its own; the kit and the
     action's `argv` know it by that row's id, people and ladders by this one's.
     """
@@ -102,6 +104,8 @@ class Remedy:
     limit_seconds: int
     proof: tuple[str, ...]
     blast: str
+    outage: str
+    waiting: str
     conditions: tuple[Condition, ...] = ()
     needs: tuple[Literal["drained"], ...] = ()
     completion: Completion = Completion()
@@ -115,6 +119,7 @@ class Remedy:
     preview: tuple[str, ...] = ()
     only: str = ""
     ways: Mapping[str, "Remedy"] = field(default_factory=dict)
+    names_jobs: bool = False
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:

@@ -1,13 +1,29 @@
 """The first message of an incident that alerts opened, with their counts, and the note in a thread that they joined."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.text import Line, bold, code
+from bot.cards.text import BadId, Line, Part, bold, code, web_link
 
-MOST_LINES = 6
+MOST_LINES, MAX_LINKS = 6, 6
 
 
-def render(cause: str, firing: int, resolved: int, hosts: str, lines: tuple[str, ...], left: int = 0) -> Card:
+@dataclass(frozen=True, slots=True)
+class AlertLink:
+    """An address that an alert brought: `what` it is, and of which alert."""
+
+    what: str
+    alert: str
+    url: str
+
+
+def render(
+    cause: str, firing: int, resolved: int, hosts: str, lines: tuple[str, ...], left: int = 0, links: Sequence[AlertLink] = ()
+) -> Card:
     """`hosts` folded, `lines` what the alerts say: every word of it is the monitoring system's. `left`: alerts that it counts and does not list."""
     head = f"{'🔔' if firing else '🔕'} Alerts of {cause[:120]}: {firing} firing, {resolved} resolved"
     where: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
@@ -16,5 +32,21 @@ def render(cause: str, firing: int, resolved: int, hosts: str, lines: tuple[str,
     more: list[Line] = [(f"It counts {left} more and does not list them (max_alerts): whether they fire is not known.",)] if left else []
     return blocks.card(
         head,
-        [blocks.say(bold(head)), *([blocks.section(*where)] if where else []), *quoted, *map(blocks.context, more), blocks.context(told)],
+        [
+            blocks.say(bold(head)),
+            *([blocks.section(*where)] if where else []),
+            *quoted,
+            *_links(links),
+            *map(blocks.context, more),
+            blocks.context(told),
+        ],
     )
+
+
+def _links(links: Sequence[AlertLink]) -> list[Block]:
+    """Each address once, with its site in the text of the link, so that people see where it leads."""
+    parts: list[Part] = []
+    for row in list({row.url: row for row in links}.values())[:MAX_LINKS]:
+        with suppress(BadId):
+            parts += [" · " if parts else "", web_link(row.url, f"{row.what} of {row.alert} ({urlsplit(row.url).hostname})")]
+    return [blocks.context(tuple(parts))] if parts else []

@@ -14,11 +14,11 @@ from bot.cards import blocks
 from bot.cards.approvals import files, parts, process, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import MALFORMED, Stale
-from bot.cards.text import Line, Part, bold, exact, exact_code, plain, size
+from bot.cards.text import Line, Part, bold, clip, exact, exact_code, plain, size
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.ledger.record import Record, is_digest
-from tools.ledger.states import State
+from tools.ledger.states import OPEN, State
 from tools.remedies import REMEDIES
 
 Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all", "let_go"]
@@ -43,7 +43,7 @@ NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
 TOO_LARGE = "Too large to approve"
 CONFIRM = 300
-KNOWN = 1000
+KNOWN = 2600
 MOST_EACH = 20
 """Actions that one button can name: with their digests whole they still fit into its value."""
 
@@ -87,7 +87,8 @@ def render(shown: Shown) -> Card:
     """The card in its present state."""
     record = shown.record
     try:
-        core, identity = _core(record, shown.group), parts.small_print(record, shown.seen, shown.seen_at)
+        core = _core(record, shown.group)
+        proof, identity = parts.small_print(record, shown.seen, shown.seen_at), parts.identity(record)
     except TooLong as why:
         return _too_large(shown, str(why))
     made = blocks.card(
@@ -96,20 +97,21 @@ def render(shown: Shown) -> Card:
             blocks.header(_head(record)),
             *waiting.render(shown.queued, 1, carry(record)),
             *core,
-            *_known(shown),
+            *_impact(shown),
             *parts.warned(shown.warning),
             *parts.stands(record, shown.names, shown.began, shown.held),
             *parts.output(shown.tail),
             *parts.conditions(record, shown.seen),
             *parts.asked_for(record, shown.names),
             *parts.votes(record, shown.names),
+            proof,
+            *_all_buttons(shown),
             identity,
-            *buttons(record),
         ],
     )
     return (
         made
-        if all(block in made.blocks for block in (*core, identity))
+        if all(block in made.blocks for block in (*core, proof, identity))
         else _too_large(shown, "its parts together are longer than a message may be")
     )
 
@@ -146,7 +148,12 @@ def editable(action: Action) -> tuple[str, ...]:
 
 
 def command(action: Action) -> str:
-    """The command as one would type it."""
+    """Return the command as one would type it. A script is shown as its lines, with its arguments set before them and the shell that runs it
+    after them: each word of the command stands there, none of them twice quoted."""
+    if action.command[:2] == ("sh", "-c") and len(action.command) > 3:
+        script, name, *arguments = action.command[2:]
+        end = "\n" if "\n" in script else "; "
+        return f"{' '.join(['set --', *map(shlex.quote, arguments)])}{end}{script} # sh -c, $0={shlex.quote(name)}"
     return shlex.join(action.command)
 
 
@@ -157,7 +164,7 @@ def _head(record: Record) -> str:
     if size(plain(line)) <= blocks.HEADER:
         return line
     mark, begins = words.state_of(record)
-    return f"{mark} {begins} {exact(record.action.remedy)}"
+    return f"{mark} {begins} {words.title(record.action)}"
 
 
 def _core(record: Record, group: str) -> list[Block]:
@@ -167,9 +174,19 @@ def _core(record: Record, group: str) -> list[Block]:
     return [blocks.whole(*([asked] if asked else []), where), blocks.verbatim(command(action))]
 
 
-def _known(shown: Shown) -> list[Block]:
-    lines = files.known_lines(shown.record.action, shown.known)
+def _impact(shown: Shown) -> list[Block]:
+    """What is unavailable for how long, what waiting costs, and what is hit; only as long as it can still be stopped."""
+    lines = [*words.impact(shown.record), *(files.known_lines(shown.record.action, shown.known) if shown.record.state in OPEN else [])]
     return [blocks.short(*lines, room=KNOWN)] if lines else []
+
+
+def _all_buttons(shown: Shown) -> list[Block]:
+    """The buttons of the state, and one to read all files where the card does not show all of them."""
+    rows, record = buttons(shown.record), shown.record
+    if record.state not in OPEN or not files.has_more(shown.known):
+        return rows
+    show = blocks.button("Show all", SHOW_ALL, carry_each([record]))
+    return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
 
 
 def _too_large(shown: Shown, why: str) -> Card:
@@ -183,7 +200,7 @@ def _too_large(shown: Shown, why: str) -> Card:
         [
             blocks.header(head),
             blocks.section(
-                (f"{mark} {begins} ", bold(exact(record.action.remedy)), " on ", bold(exact(words.targets(record.action))[:200])),
+                (f"{mark} {begins} ", bold(words.title(record.action)), " on ", bold(exact(words.targets(record.action))[:200])),
                 ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
                 ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
             ),
@@ -233,7 +250,7 @@ def _sure(action: Action) -> Block:
         told = f"On {host}{via}. The command is too long for this dialog; read it on the card."
     if size(plain(told)) > CONFIRM:
         told = "Host and command are too long for this dialog; read them on the card."
-    return blocks.confirm(f"Run {exact(action.remedy)} once?"[:100], told, "Run it once", "Not now")
+    return blocks.confirm(clip(f"{words.does(action)}?", 100), told, "Run it once", "Not now")
 
 
 def _settles(record: Record, label: str, action_id: str, ran: bool) -> Block:

@@ -6,7 +6,7 @@ from bot.cards import blocks
 from bot.cards.approvals import parts, shared_card, words
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.text import Line, bold, code, exact_code, moment, utc
+from bot.cards.text import Line, bold, exact_code, moment, utc
 from tools.ledger.states import State
 
 
@@ -29,7 +29,7 @@ def render(shown: Shown, *, among_others: bool = False) -> Card:
 def remind(shown: Shown) -> Card:
     """One more call to the approvers."""
     record = shown.record
-    asks = (code(record.action.remedy), " on ", *words.place(record.action), " still waits above")
+    asks = (bold(words.does(record.action)), " on ", *words.place(record.action), " still waits above")
     until = (": ", bold(parts.count(record)), ", decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}).")
     return blocks.card(
         f"⏳ Still to be decided: {words.headline(record)}", [blocks.section(("⏳ ", *parts.mentioned(shown.group), *asks, *until))]
@@ -40,7 +40,7 @@ def remind_all(shown: Sequence[Shown]) -> Card:
     """One more call to the approvers, for everything on the card that still waits."""
     waiting = [one.record for one in shown if one.record.state is State.PENDING]
     hosts, by = words.folded([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
-    asks: Line = (code(waiting[0].action.remedy), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
+    asks: Line = (bold(words.title(waiting[0].action)), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
     until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", moment(by), f" ({utc(by)}).")
     head = f"⏳ Still to be decided: {shared_card.headline(waiting)}"
     return blocks.card(head, [blocks.section(("⏳ ", *parts.mentioned(shown[0].group), *asks, *until))])

@@ -65,7 +65,7 @@ def stands_lines(record: Record, names: Names, began: datetime | None, held: str
             return [("It starts by itself, or expires ", moment(start), f" ({utc(start)})."), *waits]
         case State.EXECUTING:
             since: Line = ("Running since ", moment(began), f" ({utc(began)}), " if began else "") if began else ("Running, ",)
-            return [(*since, f"for {record.action.limit_seconds} s at most.")]
+            return [(*since, f"for {words.time_limit(record.action)} at most.")]
         case State.DONE | State.FAILED:
             return [*_ended(record, who), *said]
         case State.UNKNOWN:
@@ -179,17 +179,21 @@ def _some(rows: Sequence[str]) -> str:
 
 
 def small_print(record: Record, seen: Sequence[ConditionSeen] = (), at: datetime | None = None) -> Block:
-    """What a dry run found so, proof and undo, and by what it is approved and found again, the digest whole. TooLong where that does not fit."""
+    """What a dry run found so, proof, undo and time limit. TooLong where that does not fit."""
     action = record.action
     return blocks.whole_context(
         *([holding] if (holding := holds(record, seen, at)) else []),
         (
             clip(f"Proof: {words.proof(action)}", SAID),
-            f" · {clip(f'Undo: {words.undo(action)}', SAID)} · ",
-            italic(f"{action.approval} · {action.incident} · ≤{action.limit_seconds} s"),
+            f" · {clip(f'Undo: {words.undo(action)}', SAID)} · Time limit: {words.time_limit(action)}",
         ),
-        ("digest ", exact_code(action.digest)),
     )
+
+
+def identity(record: Record) -> Block:
+    """Return the ids by which an action is approved and found again, the digest whole. TooLong where they do not fit."""
+    action = record.action
+    return blocks.whole_context((italic(f"{action.approval} · {action.incident}"),), ("digest ", exact_code(action.digest)))
 
 
 def votes(record: Record, names: Names) -> list[Block]:

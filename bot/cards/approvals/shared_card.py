@@ -12,7 +12,7 @@ from bot.cards.approvals import parts, waiting, words
 from bot.cards.approvals import row as approval_row
 from bot.cards.approvals.card import APPROVE_ALL, SHOW_ALL, Shown
 from bot.cards.blocks import Block, Card
-from bot.cards.text import Line, Part, bold, code, exact, exact_code, moment, plain, size, utc
+from bot.cards.text import Line, Part, bold, clip, code, exact, exact_code, moment, plain, size, utc
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import OPEN, State
@@ -115,7 +115,7 @@ def _head(records: Sequence[Record]) -> str:
     if size(plain(line)) <= blocks.HEADER:
         return line
     mark, begins = gist(records)
-    return f"{mark} {begins} {exact(records[0].action.remedy)} · {len(records)} hosts · {records[0].action.risk}"
+    return f"{mark} {begins} {words.title(records[0].action)} · {len(records)} hosts · {records[0].action.risk}"
 
 
 def _asked(records: Sequence[Record], group: str) -> list[Block]:
@@ -149,6 +149,7 @@ def _what(shown: Sequence[Shown]) -> Block:
     return blocks.section(
         (bold("On"), f" {len(actions)} hosts", *named, *runs),
         (bold(exact(actions[0].risk)), f" on each: {words.blast(actions[0])}"),
+        *words.impact(next((one.record for one in shown if one.record.state is State.PENDING), shown[0].record)),
         *([tally(shown)] if len({words.standing(one.record, one.held) for one in shown}) > 1 else []),
     )
 
@@ -196,7 +197,7 @@ def _about(records: Sequence[Record], first: Shown, brakes: Brakes) -> Block:
             f": {words.proof(action)}"[:PROOF],
             " · ",
             bold("undo"),
-            f": {action.undo or words.undo(action)}"[:PROOF],
+            f": {words.undo(action, each=len(records) > 1)}"[:PROOF],
             " · ",
             bold("asked for by"),
             f": {asked}",
@@ -226,7 +227,7 @@ def _buttons(records: Sequence[Record]) -> list[Block]:
 
 def _approve_all(pending: Sequence[Record]) -> Block:
     sure = blocks.confirm(
-        f"Run {exact(pending[0].action.remedy)} on {len(pending)} hosts?"[:100], _told(pending), f"Approve {len(pending)}", "Not now"
+        clip(f"{words.title(pending[0].action)} on {len(pending)} hosts?", 100), _told(pending), f"Approve {len(pending)}", "Not now"
     )
     return blocks.button(f"Approve all {len(pending)}", APPROVE_ALL, approval.carry_each(pending), style="primary", ask=sure)
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from bot.cards.text import Line, Part, exact, exact_code
+from bot.cards.text import Line, Part, bold, exact, exact_code
 from tools.action import Action, FaultCondition
 from tools.inventory.ranges import BadRange, expand, fold
 from tools.ledger.record import Record, targets_of
-from tools.ledger.states import State
+from tools.ledger.states import OPEN, State
 from tools.remedies import REMEDIES, carried_out
 from tools.remedies.row import Remedy, fill
 
@@ -94,6 +94,32 @@ def does(action: Action) -> str:
         return exact(action.remedy)
     values = {name: exact(action.args.get(name, "")) for name in remedy.args} | {"target": exact(action.target)}
     return fill(remedy.does, values)
+
+
+def title(action: Action) -> str:
+    """Return what the catalogue calls it, without this action's arguments."""
+    remedy = _row(action)
+    if remedy is None:
+        return exact(action.remedy)
+    return fill(
+        remedy.does, {"target": "the node"} | dict.fromkeys(remedy.args, "…") | ({"node": "the node"} if "node" in remedy.args else {})
+    )
+
+
+def impact(record: Record) -> list[Line]:
+    """The expected outage, and what goes on as long as the action is not approved. Nothing for an action that has ended."""
+    remedy = _row(record.action)
+    if remedy is None or record.state not in OPEN:
+        return []
+    waits: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
+    return [(bold("Outage:"), f" {remedy.outage}."), *waits]
+
+
+def time_limit(action: Action) -> str:
+    """`60 s`; for what restarts the node, how long it may stay away after that: `60 s, then back within 15 min`."""
+    remedy = _row(action)
+    back = remedy.completion.seconds if remedy is not None and remedy.completion.kind == "new_boot" else 0
+    return f"{action.limit_seconds} s" + (f", then back within {back // 60} min" if back else "")
 
 
 def does_each(actions: Sequence[Action]) -> str:
@@ -234,10 +260,18 @@ def _how(found: FaultCondition) -> str:
     }[found.lasts]
 
 
-def undo(action: Action) -> str:
+def _undo_title(action: Action, host: str) -> str:
+    """The title of the remedy that takes it back."""
+    remedy = REMEDIES.get(action.undo)
+    if remedy is None:
+        return exact(action.undo)
+    return fill(remedy.does, {"target": host} | dict.fromkeys(remedy.args, "…") | ({"node": host} if "node" in remedy.args else {}))
+
+
+def undo(action: Action, *, each: bool = False) -> str:
     """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
     if action.undo:
-        return f"{action.undo}, put up for decision by itself"
+        return f"{_undo_title(action, 'each node' if each else exact(targets(action)))} (proposed automatically after the repair)"
     remedy = REMEDIES.get(action.remedy)
     back = remedy.back.replace("`", "") if remedy else ""
     if not back:

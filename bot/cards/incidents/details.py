@@ -1,7 +1,8 @@
-"""Everything behind a diagnosis, to read: evidence as it was printed, what was ruled out and why, where nobody could look, logs, cost, the
-walk, digests and boot ids. Made from the stored incident as it is when somebody asks; what does not fit is counted, never left out silently.
+"""Everything behind a diagnosis, to read: evidence, what was ruled out and why, where nobody could look, logs, cost, the walk, hardware ids.
+Made from the stored incident as it is when it is asked for; what does not fit is counted, never left out silently.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from bot.cards import blocks
@@ -9,14 +10,16 @@ from bot.cards.blocks import Block
 from bot.cards.incidents import rows
 from bot.cards.incidents.handoff import timeline
 from bot.cards.incidents.rows import Titles
-from bot.cards.text import Line, bold, code, italic
+from bot.cards.text import Line, Part, bold, code, italic
 from bot.refusal import Refusal
 from graph.guided import every_line
 from graph.reading import counts
 from graph.report import PlannedAction, Report
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Stats
-from tools.fact import Fact
+from tools.fact import Fact, Status
+from tools.remedies import REMEDIES
+from tools.remedies.row import fill
 
 CAUSES, EVIDENCE, MOST_OF_IT = 6, 2400, 4800
 """Causes whose evidence is shown; how long that of one may be, and that of all together."""
@@ -33,10 +36,22 @@ class NothingYet(Refusal):
         super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
 
 
+MAX_DEVICES, NOT_READ = 8, ""
+_HCA = (("PCI", "ib.bdf"), ("GUID", "ib.guid"), ("leaf switch", "fabric.leaf"), ("switch port", NOT_READ))
+_GPU = (
+    ("model", "gpu.product"),
+    ("part", "gpu.part"),
+    ("serial", "gpu.serial"),
+    ("PCI", "gpu.bdf"),
+    ("module", "gpu.module"),
+    ("chassis slot", NOT_READ),
+)
+IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU, "mlx5_": _HCA, "ib": _HCA}
+"""Kind of device → what it is called on site and the key of the fact."""
 WENT_ON = "The incident went on after this card; this is how it stands now."
 
 
-def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], shown: str) -> Block:
+def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:
     """The dialog. `shown` is the report under which it was asked for: the incident may have gone on since. Raises NothingYet."""
     report = incident.report
     if report is None:
@@ -48,6 +63,7 @@ def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], sho
             blocks.section((bold(report.headline or report.reply.partition("\n")[0] or "Not diagnosed"),)),
             *later,
             *_causes(report, titles),
+            *_part("On site", hardware(report.root_causes, facts)),
             *_part("Ruled out", _ruled_out(incident, report, titles)),
             *_part("Not decided", _undecided(incident, titles)),
             *_part("Could not look", rows.could_not_look(report.could_not_look, len(report.could_not_look))),
@@ -62,6 +78,27 @@ def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], sho
             *_part("Known by", _ids(incident, boots)),
         ],
     )
+
+
+def hardware(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> list[Line]:
+    """How a person finds the accused GPUs and adapters in the datacenter, from what the checks read; `not read` for the rest."""
+    read = {(fact.host, fact.device or "", fact.key): fact.value for fact in facts if fact.status is Status.OK and fact.value is not None}
+    devices = list(dict.fromkeys(device for cause in causes for device in cause.devices if IDS.get(_kind(device))))
+    lines: list[Line] = []
+    for device in devices[:MAX_DEVICES]:
+        host, _, name = device.partition("/")
+        ids = [(says, read.get((host, "" if key == "fabric.leaf" else name, key))) for says, key in IDS[_kind(device)]]
+        parts: list[Part] = [bold(device)]
+        for says, value in ids:
+            parts += [f" · {says} ", code(str(value)) if value is not None else "not read"]
+        lines.append(tuple(parts))
+    rest = len(devices) - MAX_DEVICES
+    return [*lines, *([(f"… {rest} more devices",)] if rest > 0 else [])]
+
+
+def _kind(device: str) -> str:
+    found = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
+    return found[1] if found else ""
 
 
 def boots_of(facts: Iterable[Fact]) -> dict[str, str]:
@@ -120,7 +157,10 @@ def _happened(incident: IncidentRows) -> list[str]:
 
 
 def _action(row: PlannedAction) -> Line:
-    return (code(row.remedy), f" on {row.target} ({row.risk}), digest ", code(row.digest or "made when it is put up"))
+    remedy = REMEDIES.get(row.remedy)
+    values = dict.fromkeys(remedy.args, "…") | {"target": row.target, "node": row.target} | row.args if remedy else {}
+    title = fill(remedy.does, values) if remedy else row.remedy
+    return (bold(title), f" on {row.target} ({row.risk})")
 
 
 def _ids(incident: IncidentRows, boots: Mapping[str, str]) -> list[Line]:
@@ -128,8 +168,7 @@ def _ids(incident: IncidentRows, boots: Mapping[str, str]) -> list[Line]:
     named = concerned or sorted(boots)
     lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named[:MOST_HOSTS]]
     lines += [(f"… {len(named) - MOST_HOSTS} more boots",)] if len(named) > MOST_HOSTS else []
-    facts = incident.stored.get("facts", "")
-    return [(f"incident {incident.id}",), *([("all facts, sha256 ", code(facts))] if facts else []), *lines]
+    return [(f"incident {incident.id}",), *lines]
 
 
 def _part(title: str, lines: Sequence[Line], rest: int = 0) -> list[Block]:

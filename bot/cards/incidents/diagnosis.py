@@ -1,5 +1,6 @@
 """The report of a turn in five lines: what, where, how sure, do this, buttons. What else is known stands behind Details."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -38,6 +39,9 @@ NOT_KEPT = "The outputs behind this are not kept: the evidence store takes nothi
 FILES = 1500
 """How long what is said of files may be."""
 
+SLURM_NAME, MAX_EXCLUDED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
+OF_THE_JOB = ("USER.", "FRAMEWORK.")
+KUBERNETES = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
 LINES, LINES_EACH, CAUSES, NAMED, BLIND, LOG_LINES, IDEAS, BY_HAND = 2, 1, 2, 3, 3, 6, 2, 2
 """Lines of evidence of one cause, and of each of several; how many causes are shown so and how many more by name; failed looks, lines of
 logs, ideas and tasks for people."""
@@ -89,7 +93,7 @@ def render(
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
             *guided.render(report),
-            *_do_this(report, own, titles),
+            *_do_this(report, own, titles, stats),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
             *([feedback.row(incident, report.item)] if report.outcome in ("diagnosed", "no_fault") else []),
@@ -203,7 +207,7 @@ def _likely(report: Report, titles: Titles) -> list[Block]:
     return [blocks.section((bold("Likely, not proven:"), f" {rows.title(row.label, titles)} · {who}"), *why)]
 
 
-def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[Block]:
+def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles, stats: Stats | None) -> list[Block]:
     """What else it is, what it is not, and what to do. What is left to people for one cause is its next step; for several it is said of each."""
     tasks = [] if len(own) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - BY_HAND
@@ -214,10 +218,24 @@ def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[
         *((bold("A second reading doubts it:"), f" {doubt}") for doubt in report.doubts),
         *([(f"{NOT_KEPT} ({report.unkept}).",)] if report.unkept else []),
         *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
+        *_restart_without(report, own, stats),
         *((bold("By hand:"), f" {row}") for row in tasks[:BY_HAND]),
         *([(f"… and {rest} more in the details",)] if rest > 0 else []),
     ]
     return [blocks.section(*lines)] if lines else []
+
+
+def _restart_without(report: Report, own: Sequence[Hypothesis], stats: Stats | None) -> list[Line]:
+    """The option with which Slurm starts a job on other hosts than the accused ones. Not where Kubernetes schedules them, for a mistake of the
+    job itself, or where no looked-at host would be left."""
+    hosts = sorted({host for row in own if not row.label.startswith(OF_THE_JOB) for host in row.hosts if SLURM_NAME.fullmatch(host)})
+    if stats is not None and 1 < len(hosts) >= stats.hosts:
+        return []
+    kubernetes = any(row.argv[:1] in KUBERNETES for row in report.actions)
+    if report.outcome != "diagnosed" or not hosts or kubernetes or len(hosts) > MAX_EXCLUDED:
+        return []
+    words = f"Restart the job without {'it' if len(hosts) == 1 else 'them'} (Slurm):"
+    return [(bold(words), " ", code(f"--exclude={','.join(hosts)}"))]
 
 
 def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:

@@ -45,6 +45,8 @@ def render(living: Living) -> Card:
     if living.report is None:
         return progress.render(living.busy) if living.busy else _without_a_look(living)
     report = living.report.model_copy(update={"next_step": ""}) if _says_next(living.standing) else living.report
+    if living.standing and living.standing.closed and not living.busy:
+        report = _without_open_guide(report)
     found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark)
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
@@ -81,6 +83,12 @@ def _unfinished(incident: str) -> Card:
 def _says_next(standing: IncidentStanding | None) -> bool:
     """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
     return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
+
+
+def _without_open_guide(report: Report) -> Report:
+    """The report of a closed incident: a guide that was not followed to its end asks for nothing any more."""
+    run = report.guide
+    return report if run is None or (run.called and not run.open) else report.model_copy(update={"guide": None})
 
 
 def _changed(living: Living) -> list[Block]:

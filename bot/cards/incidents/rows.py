@@ -1,5 +1,6 @@
 """Rows that several cards share: what, where, how sure, evidence, what was ruled out, what could not be looked at."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -21,6 +22,7 @@ NO_TITLES: Titles = MappingProxyType({})
 BLIND, BLIND_NAMED, RIVALS = 6, 2, 1
 """How many rows of each a card shows before it counts the rest."""
 DEVICES = 4
+MARKUP = re.compile(r"^\s{0,200}<|</[A-Za-z_]|/>")
 
 
 def title(label: str, titles: Titles) -> str:
@@ -81,14 +83,16 @@ def rivals(rows: Sequence[Hypothesis], titles: Titles) -> list[Line]:
 
 
 def evidence(rows: Sequence[Evidence]) -> list[str]:
-    """Monospace lines: `host · check` once, below it each line with its time in UTC (the day only where days differ) and digest."""
+    """Monospace lines: `host · check` once, below it each line with its time in UTC (the day only where days differ). XML is told in
+    words; the output itself is stored and can be asked for."""
     shown = sorted(rows, key=lambda e: (e.host, e.check))
     days = {e.time.date() for e in shown if e.time}
     lines: list[str] = []
     for (host, check), group in groupby(shown, key=lambda e: (e.host, e.check)):
         lines.append(f"{host or 'ticket'} · {check}")
         for e in group:
-            lines += [f"  {_clock(e.time, len(days) > 1)}{e.line.strip()}", *([f"  sha256 {e.sha256}"] if e.sha256 else [])]
+            said = (e.says or e.key) if MARKUP.search(e.line) else e.line.strip()
+            lines.append(f"  {_clock(e.time, len(days) > 1)}{said}")
     return lines
 
 

@@ -18,7 +18,7 @@ from tools.ledger.states import State
 from tools.remedies import REMEDIES
 from tools.remedies.row import fill
 
-Sign = Literal["looking", "people", "well", "ticket"]
+Sign = Literal["looking", "people", "unclear", "well", "ticket"]
 
 
 class SignRow(NamedTuple):
@@ -31,7 +31,8 @@ class SignRow(NamedTuple):
 
 SIGNS: Mapping[Sign, SignRow] = {
     "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
-    "people": SignRow("🔴", "red_circle", "a fault was found, or people are waited for"),
+    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
+    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
     "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
     "ticket": SignRow("🎫", "ticket", "a person has it"),
 }
@@ -50,6 +51,7 @@ class IncidentStanding:
     tasks: tuple[tuple[str, Status], ...] = ()
     step: str = ""
     """The first line without what the steps say."""
+    closed: bool = False
 
     @property
     def begun(self) -> bool:
@@ -89,7 +91,7 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
     """Of a stored incident. `taken_by`: the name of whoever has its ticket; `theirs`: causes that are a customer's to mend."""
     match rows.lifecycle:
         case "closed":
-            return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
+            return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",), closed=True)
         case "handed_off":
             waits = rows.ticket is not None and rows.ticket.state == "waiting"
             has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
@@ -118,13 +120,14 @@ def _reported(rows: IncidentRows, theirs: Collection[str]) -> IncidentStanding:
         return IncidentStanding("well", ("Nothing to mend here.",))
     if ended := _left(rows.ladders):
         return IncidentStanding("people", ended[:MOST_LINES])
+    fault: Sign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
     if report.questions:
-        return IncidentStanding("people", ("Waiting for an answer.",))
+        return IncidentStanding(fault, ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
         return IncidentStanding("well", ("Nothing to mend on what was asked about.",))
     if rows.origin and rows.origin.customer and answered(rows, theirs.__contains__):
         return IncidentStanding("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
-    return IncidentStanding("people", (_theirs(report) or "Waiting for people.",))
+    return IncidentStanding(fault, (_theirs(report) or "Waiting for people.",))
 
 
 def _theirs(report: Report) -> str:

@@ -102,4 +102,10 @@ class AlertThreads:
 def card_of(counted: AlertTally) -> Card:
     """The counts as a message."""
     lines = tuple(lines_in(words_of(counted)))[1:]
-    return firing.render(counted.cause, counted.firing + counted.more, counted.resolved, fold(counted.hosts), lines, counted.left)
+    links = [
+        firing.AlertLink(what, row.name, url)
+        for row in counted.shown
+        for what, url in (("Runbook", row.runbook), ("Query", row.source))
+        if url
+    ]
+    return firing.render(counted.cause, counted.firing + counted.more, counted.resolved, fold(counted.hosts), lines, counted.left, links)

@@ -3,7 +3,7 @@
 Text, reactions and replies approve nothing: an action is moved by its own buttons and forms alone.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from bot.cards.approvals import card as approval
@@ -97,13 +97,16 @@ async def _counted(on: Pressed, click: Click) -> None:
 
 async def _show_all(on: Pressed, click: Click) -> None:
     records: list[Record] = []
+    known: dict[str, Sequence[tuple[str, str]]] = {}
+    approvals = approvals_of(on.surface)
     async with storing():
         for name, _ in click.each:
             with suppress(Refused):  # what cannot be read is not on the card either
-                records.append(await approvals_of(on.surface).book.record(name))
+                records.append(await approvals.book.record(name))
+                known[name] = await approvals.cards.known(records[-1])
     if any(record.action.incident != on.record.action.incident for record in records):
         raise Stale
-    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=whole.render(records))
+    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=whole.render(records, known))
 
 
 async def _reject_form(on: Pressed, click: Click) -> None:

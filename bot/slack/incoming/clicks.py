@@ -133,9 +133,9 @@ async def _open_details(surface: Surface, pressed: Press, trigger: str) -> None:
     """What is behind a diagnosis, for one reader. Nothing is stored: it only shows."""
     async with storing():
         rows = IncidentRows(await surface.state_of(pressed.incident))
-        boots = details.boots_of(await surface.facts_of(pressed.incident))
+        facts = await surface.facts_of(pressed.incident)
     titles = {label: title for offered in surface.offered.values() for label, title in offered}
-    await surface.client.views_open(trigger_id=trigger, view=details.render(rows, titles, boots, pressed.item))
+    await surface.client.views_open(trigger_id=trigger, view=details.render(rows, titles, details.boots_of(facts), pressed.item, facts))
 
 
 async def _believed(surface: Surface, incident: str) -> Closing:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.actions.queue import behind
-from bot.cards.approvals import files, parts, process, tasks, waiting
+from bot.cards.approvals import files, node_jobs, parts, process, tasks, waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import OriginOf, PostedCards
 from bot.slack.people import People
@@ -21,6 +21,7 @@ from kb.scan import lines_in
 from tools.acting.cancels import Cancels
 from tools.acting.conditions import ConditionSeen
 from tools.acting.deletes import Deletes
+from tools.acting.jobs import NodeJobs
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
@@ -45,6 +46,11 @@ async def nothing_known(incident: str) -> Sequence[Fact]:
 
 async def cancels_nothing(action: Action) -> Cancels | None:
     """No action cancels anything."""
+    return None
+
+
+async def reads_no_jobs(action: Action) -> NodeJobs | None:
+    """No action disturbs a job."""
     return None
 
 
@@ -75,6 +81,7 @@ class Sources:
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
     would_delete: Callable[[Action], Awaitable[Deletes | None]] = deletes_nothing
     would_cancel: Callable[[Action], Awaitable[Cancels | None]] = cancels_nothing
+    node_jobs: Callable[[Action], Awaitable[NodeJobs | None]] = reads_no_jobs
     known: Known = field(default_factory=Known)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
@@ -110,19 +117,25 @@ class Viewer:
         return waiting.read(behind(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records]))
 
     async def look(self, record: Record) -> None:
-        """A dry run of its conditions, and what is known of the process that it ends or the files that it deletes; once."""
+        """A dry run of its conditions, and what is known of the jobs, the process or the files that it hits; once."""
         await asyncio.gather(self._look_beside(record), self._rehearse(record))
 
     async def _look_beside(self, record: Record) -> None:
         if await self.note(record, "known"):
             return
-        if record.action.remedy in process.ENDS:
-            known = process.known_of(record.action, await self.sources.known.facts_of(record.action.incident))
+        jobs = await self.sources.node_jobs(record.action)
+        known = [*(node_jobs.known_of(jobs) if jobs is not None else ()), *await self._known_of(record.action)]
+        if known:
             await self.keep(record, "known", json.dumps(known))
-        elif (seen := await self.sources.would_delete(record.action)) is not None:
-            await self.keep(record, "known", json.dumps(files.known_of(seen)))
-        elif (ends := await self.sources.would_cancel(record.action)) is not None:
-            await self.keep(record, "known", json.dumps(tasks.known_of(ends)))
+
+    async def _known_of(self, action: Action) -> process.Rows:
+        """What only a remedy of its kind has to tell: its process, its files or its tasks."""
+        if action.remedy in process.ENDS:
+            return process.known_of(action, await self.sources.known.facts_of(action.incident))
+        if (seen := await self.sources.would_delete(action)) is not None:
+            return files.known_of(seen)
+        ends = await self.sources.would_cancel(action)
+        return tasks.known_of(ends) if ends is not None else ()
 
     async def _rehearse(self, record: Record) -> None:
         if not await self.note(record, "seen"):

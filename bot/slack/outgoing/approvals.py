@@ -8,7 +8,7 @@ the driver, which shows it again later; what Slack will never take is dropped.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from weakref import WeakValueDictionary
@@ -37,6 +37,7 @@ from graph.state import Incident, Origin
 from tools.acting.cancels import would_cancel
 from tools.acting.deletes import would_delete
 from tools.acting.dry_run import dry_run
+from tools.acting.jobs import read_node_jobs
 from tools.ledger.book import Book
 from tools.ledger.record import Record, Refused
 from tools.ledger.states import TERMINAL, State
@@ -88,6 +89,10 @@ class ActionCards:
     async def remind(self, record: Record) -> None:
         """Call the approvers once more."""
         await self._show(record, REMIND)
+
+    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+        """Return what is stored with the card."""
+        return [(str(name), str(value)) for name, value in json.loads(await self._viewer.note(record, "known") or "[]")]
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
@@ -228,6 +233,7 @@ def cards_over(
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
             would_delete=lambda action: would_delete(action, transport),
             would_cancel=lambda action: would_cancel(action, transport),
+            node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
             known=known,
             brakes=book.brakes,
             warning=warning,

@@ -386,7 +386,7 @@ def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() 
 @pytest.mark.parametrize(
     ("remedy", "undo", "said"),
     [
-        ("drain_node", "resume_node", "resume_node"),
+        ("drain_node", "resume_node", "Return gpu-017 to service"),
         ("compute_mode_default", "", "nvidia-smi -i BDF -c EXCLUSIVE_PROCESS"),
         ("cleanup", "", "backup"),
         ("gpu_reset", "", "none"),

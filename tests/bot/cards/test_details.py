@@ -51,7 +51,7 @@ def words(state: Incident, **more: str) -> str:
     "said",
     [
         "*GPU fell off the bus* `GPU.BUS.Fell_Off`\n*gpu-017/gpu5* · 98 % sure\nrev ff",
-        f"gpu-017 · dmesg\n  03:10:00Z  NVRM: Xid (PCI:0000:9b:00): 79\n  sha256 {'ab' * 32}",
+        "gpu-017 · dmesg\n  03:10:00Z  NVRM: Xid (PCI:0000:9b:00): 79",
         "*Ruled out*\n• GPU too hot: 41 °C",
         "*Not decided*\n• Memory error: nobody could look",
         "*gpu-018* ibstat: permission denied",
@@ -61,9 +61,8 @@ def words(state: Incident, **more: str) -> str:
         "2 model calls",
         "Without a model: no key",
         "GPU fell off the bus: confirmed (rev ff)\nUSER: pruned",
-        f"`drain_node` on gpu-017 (disruptive), digest `{'cd' * 32}`",
+        "*Drain gpu-017* on gpu-017 (disruptive)",
         "boot of gpu-017: `8d3a1c52`",
-        f"all facts, sha256 `{'ef' * 32}`",
     ],
 )
 def test_everything_that_is_known_is_there(said: str) -> None:

@@ -86,7 +86,7 @@ async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
     page = await page_of(await handed_off())
     [reboot, reset] = rows(page, "What was tried")[:2]
     approved = "Ann Approver: “no job on it”; Bob Beckett; Cid Ω Σωκράτης: “σύμφωνοι”"
-    assert reboot == ["Reboot the node", "gpu-017", "Nobody knows whether it ran", approved]
+    assert reboot == ["Reboot the node (warm)", "gpu-017", "Nobody knows whether it ran", approved]
     assert reset[2:] == ["Rejected", "rejected by Bob Beckett: “a training run needs it until Friday; password=[redacted]”"]
     decided = rows(page, "Who decided what")
     assert [(who, what.partition(":")[0]) for _, who, what, _ in decided] == [
@@ -116,7 +116,7 @@ async def test_128_hosts_take_few_rows_and_no_host_is_lost() -> None:
     heat, tree = pictures(page)[1:]
     assert "128 hosts" in heat.words
     assert (len(heat.rows), heat.rows[1][0]) == (129, "gpu-001")
-    assert tree.words.startswith("Found: GPU slows down because it is too hot.")
+    assert tree.words.startswith("Found: HW thermal slowdown.")
 
 
 @pytest.mark.parametrize("name", EXTREMES)

@@ -129,8 +129,8 @@ def test_a_drain_leads_to_the_next_step_and_a_rejection_ends_it(tmp_path: Path) 
     said = "@anton approve 1\n@priya reject 2\n@priya reject 2 the node is wanted tonight\n@priya approve 7\napprove 1 if it is idle\n"
     ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G07"), stdin=said)
     assert "[1] ✅ Done: Drain gpu-002" in ran.stdout
-    assert "[2] ✋ Approve? Reboot the node · gpu-002 · destructive" in ran.stdout
-    assert "[2] 🚫 Rejected: Reboot the node" in ran.stdout
+    assert "[2] ✋ Approve? Reboot the node (warm) · gpu-002 · destructive" in ran.stdout
+    assert "[2] 🚫 Rejected: Reboot the node (warm)" in ran.stdout
     assert "the node is wanted tonight" in ran.stdout
     assert "Running: Reboot" not in ran.stdout
     assert "rackmedic: say why: @priya reject 2" in ran.stderr

@@ -109,7 +109,7 @@ OWN: Final = re.compile(
             r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
             r"U1 is on it|Whom\?|Noted|What was up|What I saw|Closed: |Open again|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
             r"Nothing but|No .* was read of|No bandwidth by message size|\d\d:\d\d:\d\d (?:asked|well|put up|waits|unsure)",
-            r"kernel log disturbs|What else went into it:$|\s*moved by: ",
+            r"kernel log disturbs|What else went into it:$|\s*(?:likelier|less likely) by ",
         )
     )
     + ")"

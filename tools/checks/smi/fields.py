@@ -63,6 +63,10 @@ _PLAIN = _rows("""
 
     gpu.serial text serial serial_number
 
+    gpu.part text board_part_number
+
+    gpu.module text gpu_module_id module_id
+
     gpu.vbios text vbios_version
 
     gpu.ecc.enabled flag ecc_mode/current{_ecc,} ecc/mode/current

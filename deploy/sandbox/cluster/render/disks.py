@@ -31,10 +31,10 @@ def root(view: View) -> ShellAnswer:
 
 
 def old_files(view: View) -> ShellAnswer:
-    """`rackmedic-look cleanup.preview HOURS`: what has not been written to for so long, and the five largest."""
+    """`rackmedic-look cleanup.preview HOURS`: what has not been written to for so long, and the hundred largest."""
     old = sorted((file for file in view.node.around.leftovers if file.hours >= int(view.slots["hours"])), key=lambda file: -file.blocks)
-    rows = [f"file {60 * file.hours:.0f} {512 * file.blocks} {file.owner} {file.path}" for file in old[:5]]
-    return said("\n".join(["end 0", f"total {len(old)} {512 * sum(file.blocks for file in old)}", *rows]) + "\n")
+    rows = [f"file {60 * file.hours:.0f} {512 * file.blocks} {file.owner} {file.path}" for file in old[:100]]
+    return said("\n".join(["end 0", f"total {len(old)} {512 * sum(file.blocks for file in old)}", "opens 0", *rows]) + "\n")
 
 
 def inodes(view: View) -> ShellAnswer:

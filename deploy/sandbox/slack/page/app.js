@@ -10,7 +10,7 @@ import { closeInspector, inspect, inspecting } from "/page/inspector.js";
 import { copyLink, followsLinks, placeOf } from "/page/links.js";
 import { showModal } from "/page/modal.js";
 import { emojiOf, know, mrkdwn } from "/page/text.js";
-import { readStories, storyList } from "/page/tour.js";
+import { advanceTour, readStories, storyList } from "/page/tour.js";
 
 const state = { me: "", users: {}, groups: [], channels: [], team: {}, teams: {}, app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, prompts: {}, values: {}, drafts: {} };
 const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
@@ -332,8 +332,16 @@ const complete = (typed, box) => {
 };
 const isCommand = (word) => (state.app.commands ?? []).some((one) => one.command === word);
 const end = (list) => () => requestAnimationFrame(() => ($(list).scrollTop = $(list).scrollHeight));
-const main = composer($("compose"), "composer", { place: () => ({ user: state.me, channel: state.channel }), complete, isCommand, send: end("messages") });
-const reply = composer($("reply"), "thread-composer", { place: () => ({ user: state.me, channel: state.channel, thread_ts: state.thread }), complete, isCommand, send: end("replies") });
+const HOW_TO_CALL = "RackMedic reads a message that mentions it: begin with @rackmedic. In a thread that it is in, no mention is needed.";
+const sent = (list) => (done, text) => {
+  end(list)();
+  if (!done) return;
+  advanceTour();
+  const called = text === null || /@rackmedic\b/i.test(text) || list === "replies" || here()?.is_im;
+  if (!called && state.team.installed) toast(HOW_TO_CALL, "hint");
+};
+const main = composer($("compose"), "composer", { place: () => ({ user: state.me, channel: state.channel }), complete, isCommand, send: sent("messages") });
+const reply = composer($("reply"), "thread-composer", { place: () => ({ user: state.me, channel: state.channel, thread_ts: state.thread }), complete, isCommand, send: sent("replies") });
 reply.placeholder("Reply…");
 
 $("user-switch").addEventListener("change", (event) => become(event.target.value));

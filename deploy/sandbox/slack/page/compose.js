@@ -60,7 +60,7 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
       ? await attempt("/control/command", { ...place(), command, text: text.slice(command.length).trim() })
       : await attempt("/control/say", { ...place(), text, files: attached });
     if (!done && !box.value) box.value = text;
-    send?.(done);
+    send?.(done, command ? null : text);
   };
 
   const list = completes(box, menu, complete);

@@ -3,6 +3,7 @@
 import { $, ask, attempt, fill, h, icon } from "/page/dom.js";
 
 const ASKS = { why: "why", summary: "summary for my manager" };
+const SENDS = new Set(["say", "why", "summary", "about"]);
 let acts = {};
 let tour = null;
 
@@ -33,6 +34,12 @@ export function leaveTour() {
   tour = null;
   mark(null);
   $("tour").hidden = true;
+}
+
+// Go on to the next step once its message was sent.
+export function advanceTour() {
+  const step = tour?.story.steps[tour.step];
+  if (step && SENDS.has(step.do) && tour.step + 1 < tour.story.steps.length) show(tour.step + 1);
 }
 
 function mark(node) {
