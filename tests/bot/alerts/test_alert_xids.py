@@ -1,6 +1,7 @@
 """The Xid of an alert, read from its labels, its annotations and its name: the number of the error and never that of an address, a GPU or a host."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -9,10 +10,12 @@ from bot.alerts.labels import AlertLabels
 from bot.alerts.read import read_alertmanager
 
 
-def read(summary: str = "", name: str = "KernelGpuLine", notes: dict[str, str] | None = None, **labels: str) -> Alert:
+def read(
+    summary: str = "", name: str = "KernelGpuLine", *, notes: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+) -> Alert:
     row = {
         "status": "firing",
-        "labels": {"alertname": name, "node": "gpu-001", **labels},
+        "labels": {"alertname": name, "node": "gpu-001", **(labels or {})},
         "annotations": {**({"summary": summary} if summary else {}), **(notes or {})},
         "fingerprint": "a1",
     }
@@ -67,7 +70,7 @@ def test_the_number_of_the_error_is_the_xid(line: str) -> None:
     assert read(line).xid == wanted
     assert read(line).cause == f"Xid {wanted}"
     assert read("GPU error", notes={"description": line}).xid == wanted, "in another annotation"
-    assert read("GPU error", message=line).xid == wanted, "in a label"
+    assert read("GPU error", labels={"message": line}).xid == wanted, "in a label"
 
 
 @pytest.mark.parametrize("line", NO_XID)
@@ -85,7 +88,8 @@ def test_another_number_is_no_xid(line: str) -> None:
     ],
 )  # fmt: skip
 def test_labels_and_the_name_tell_the_xid(labels: dict[str, str], wanted: str) -> None:
-    assert read(**labels).xid == wanted
+    others = {name: text for name, text in labels.items() if name not in ("summary", "name")}
+    assert read(labels.get("summary", ""), labels.get("name", "KernelGpuLine"), labels=others).xid == wanted
 
 
 SXIDS = {
