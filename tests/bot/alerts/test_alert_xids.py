@@ -85,7 +85,8 @@ def test_another_number_is_no_xid(line: str) -> None:
     ],
 )  # fmt: skip
 def test_labels_and_the_name_tell_the_xid(labels: dict[str, str], wanted: str) -> None:
-    assert read(**labels).xid == wanted
+    named = {name: value for name, value in labels.items() if name not in ("name", "summary")}
+    assert read(labels.get("summary", ""), labels.get("name", "KernelGpuLine"), None, **named).xid == wanted
 
 
 SXIDS = {
