@@ -150,7 +150,8 @@ class _Line:
     async def note(self, said: KitAnswer) -> None:
         """Take an answer."""
         if said.word == "unclear":
-            return await self.check()
+            await self.check()
+            return
         self.since = self.clock.now()
         if self.lost:
             self.lost = False
