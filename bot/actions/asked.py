@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
@@ -9,12 +10,15 @@ from bot.actions.driver import Show, StateOf
 from bot.policy.approvals import Rights
 from bot.refusal import Refusal
 from graph.actions.carry_out import NotNow
+from tools.action import Action
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.ledger.book import Book
 from tools.ledger.record import Record
+from tools.remedies import REMEDIES
 
 log = structlog.get_logger()
+LOST_CONTACT = "Lost contact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +62,28 @@ class Announcement:
                 await self.show.changed(await self.book.record(approval))
         except Exception as why:
             log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
+
+
+@dataclass(frozen=True, slots=True)
+class LostContact:
+    """Show on the card that the host of a running action does not answer, or that it answers again. Never raises."""
+
+    book: Book
+    show: Show
+    seconds: float = 5.0
+
+    async def __call__(self, action: Action, since: datetime | None) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.show.contact(await self.book.record(action.approval), contact_says(action, since))
+        except Exception as why:
+            log.warning("action.contact_not_shown", approval=action.approval, error=str(why)[:200])
+
+
+def contact_says(action: Action, since: datetime | None) -> str:
+    """Say since when the host does not answer; empty where it does."""
+    if since is None:
+        return ""
+    completion = REMEDIES[action.remedy].completion
+    boots = f" A reboot may take {completion.seconds // 60} min." if completion.kind == "new_boot" else ""
+    return f"{LOST_CONTACT} with {action.via} at {since:%H:%M:%S} UTC: how far it is, is not known until the host answers.{boots} Nothing is repeated."

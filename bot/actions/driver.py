@@ -70,6 +70,10 @@ class Show(Protocol):
         """Approved, but it cannot start yet (kill switch, busy target, host away …): show `why` on its card. It is tried again by itself."""
         ...
 
+    async def contact(self, record: Record, says: str) -> None:
+        """The host of a running action does not answer: show `says` on its card; empty once it answers again."""
+        ...
+
 
 class Post(Protocol):
     """The inbox as the driver needs it."""

@@ -1,5 +1,6 @@
 """The formats that a page is written in: one row each."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -24,3 +25,11 @@ FORMATS: Final[Mapping[PageFormat, FormatRow]] = {
     "md": FormatRow(markdown, "Markdown"),
     "pdf": FormatRow(pdf, "PDF", text=False),
 }
+
+_MARKDOWN = re.compile(r"\b(?:markdown|md)\b", re.IGNORECASE)
+LONGEST_WISH: Final = 400
+
+
+def format_asked(text: str) -> PageFormat:
+    """Return the format that a wish for the page names; PDF where it names none."""
+    return "md" if _MARKDOWN.search(text[:LONGEST_WISH]) else "pdf"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from bot.actions.asked import Announcement, Authorised, KnownFacts
+from bot.actions.asked import Announcement, Authorised, KnownFacts, LostContact
 from bot.actions.decisions import Decisions
 from bot.actions.driver import Delivery, Driver, Post, Show, StateOf
 from bot.actions.due import ActionIndex
@@ -150,6 +150,7 @@ def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) ->
         facts_of=KnownFacts(needs.ports.evidence, needs.state_of),
         worker=this_worker(),
         began=Announcement(ledger, cards),
+        contact=LostContact(ledger, cards),
         pause=needs.pause,
     )
 

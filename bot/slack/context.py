@@ -21,6 +21,7 @@ from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require
+from bot.postmortem.formats import PageFormat
 from bot.postmortem.gather import CustomerSide
 from bot.refusal import Refusal
 from bot.slack.client import post
@@ -83,7 +84,7 @@ class Teaches(Protocol):
 class Writes(Protocol):
     """Who writes an incident down as a page and puts that into its thread."""
 
-    def begin(self, incident: str, place: Origin) -> None: ...
+    def begin(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
 
     def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None: ...
 

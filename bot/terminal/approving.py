@@ -211,6 +211,10 @@ class CardLines:
         """Approved, and not started yet."""
         self._say(record, f"waits: {visible(why)}")
 
+    async def contact(self, record: Record, says: str) -> None:
+        """Its host does not answer, or does again."""
+        self._say(record, visible(says) or f"{record.action.via} answers again")
+
     def number(self, record: Record) -> int:
         """By which people decide it; 0 for one that was never shown."""
         return next((at for at, (approval, _) in enumerate(self.shown, 1) if approval == record.approval), 0)

@@ -13,32 +13,45 @@ from bot.terminal.edge import tell
 from bot.terminal.paper import paper
 from graph.model.reasoner import Declined, Material, Reading
 from graph.reading.blended import blended
-from graph.reading.classify import classify
+from graph.reading.classify import classify, matches_nothing
 from kb.history.likeness import Nearest
 from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
 
 PURSE = "classify"
+NOTHING_MATCHES = (
+    "Nothing in this text matches a cause that I know: it names no symptom and quotes no error. Add what fails, or a line of a log."
+)
 
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
-    """Print `{schema, labels}` or a table; with a model also what it makes of the text as a whole. Raises Refusal where the site's own files cannot
-    be used."""
+    """Print `{schema, matches, labels}` or a table, or that nothing matches; with a model also what it makes of the text as a whole. Raises
+    Refusal where the site's own files cannot be used."""
     taxonomy, said = site_taxonomy(settings.kb_dir), redact(text)
     nearest = Nearest.of(taxonomy, site_incidents(settings.kb_dir, taxonomy))
-    ranked = classify(said, taxonomy, nearest, site_checks(settings), datetime.now(UTC))
+    checks, now = site_checks(settings), datetime.now(UTC)
+    ranked = classify(said, taxonomy, nearest, checks, now)
     reading = None if by_rules else await _read(settings, said, taxonomy)
+    nothing = not isinstance(reading, Reading) and matches_nothing(said, ranked, taxonomy, checks, now)
     if isinstance(reading, Reading):
         ranked = blended(ranked, reading.causes)
     without = reading.reason if isinstance(reading, Declined) else ""
     if as_json:
         tell(
             json.dumps(
-                {"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:most]], **_told(reading, without)}
+                {
+                    "schema": 1,
+                    "matches": not nothing,
+                    "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:most]],
+                    **_told(reading, without),
+                }
             )
         )
         return 0
-    _print(ranked[:most], taxonomy, reading, without)
+    if nothing:
+        tell(NOTHING_MATCHES)
+    else:
+        _print(ranked[:most], taxonomy, reading, without)
     return 0
 
 

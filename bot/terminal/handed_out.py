@@ -1,7 +1,6 @@
 """What an answer in a terminal's conversation brings beside its words: outputs, pictures and the report, written into a folder where one was named, else
 printed, as far as a terminal can show them. Where it is is said."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from bot.pictures.drawing import Drawing
 from bot.postmortem.drawings import DrawnFrom, FactsGone
 from bot.postmortem.figures import reached
-from bot.postmortem.formats import FORMATS, PageFormat
+from bot.postmortem.formats import FORMATS, PageFormat, format_asked
 from bot.postmortem.gather import IncidentSources, called_by_id
 from bot.refusal import Refusal
 from bot.run.world import World
@@ -65,8 +64,7 @@ class HandedOut:
 
     async def _page(self, incident: str, asked: str) -> list[str]:
         """As a PDF, or in the format that was asked for; on paper that only takes text as Markdown."""
-        form = next((name for name in FORMATS if name in _words(asked)), "md" if "markdown" in _words(asked) else "pdf")
-        written: PageFormat = form if self.folder is not None else "md"
+        written: PageFormat = format_asked(asked) if self.folder is not None else "md"
         page = await self._sources().for_operators(incident)
         content = FORMATS[written].write(page)
         return self._put(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
@@ -112,7 +110,3 @@ def usable(folder: Path) -> Path:
 
 def _png(drawing: Drawing) -> bytes:
     return drawing.draw("png")
-
-
-def _words(text: str) -> Sequence[str]:
-    return text.casefold().replace(".", " ").replace(",", " ").replace("?", " ").split()

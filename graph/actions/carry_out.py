@@ -14,7 +14,7 @@ from graph.actions.fault import fault_now
 from graph.ports import Ports
 from tools.acting.conditions import unmet
 from tools.acting.identity import boot_id, fingerprint
-from tools.acting.run import Ending, run
+from tools.acting.run import Contact, Ending, nobody_hears, run
 from tools.action import Action
 from tools.fact import Fact
 from tools.fleet.answers import Ask
@@ -68,6 +68,8 @@ class ActionPorts:
     """Hears of an approval once it is claimed. Must not raise."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     beat_seconds: float = 8.0
+    contact: Contact = nobody_hears
+    """Hears that contact with the host of a running action is lost, or is there again."""
 
 
 async def begin(seen: Record, ports: ActionPorts) -> Claim:
@@ -144,7 +146,9 @@ async def _run(claim: Claim, ports: ActionPorts) -> Ending:
     for host in targets_of(action):
         ports.reading.fleet.forget(host)
     if action.remedy != "run_check":
-        return await run(claim, ports.transport, clock=ports.reading.clock, beat=_Beat(ports.ledger), pause=ports.pause)
+        return await run(
+            claim, ports.transport, clock=ports.reading.clock, beat=_Beat(ports.ledger), pause=ports.pause, contact=ports.contact
+        )
     return await _beating(claim, _run_check(claim, ports), ports)
 
 

@@ -248,7 +248,22 @@ def _elsewhere(now: Assessment, row: Hypothesis) -> str:
 
 
 def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypothesis], about: AboutHosts | None) -> str:
-    """One sentence. `roots` are the causes on the hosts asked about: what was seen elsewhere is never the headline of a question."""
+    """One sentence, and before it which hosts answer that were reported not to. `roots` are the causes on the hosts asked about: what was seen
+    elsewhere is never the headline of a question."""
+    said = _headline(case, now, outcome, roots, about)
+    answer = () if roots or case.turn.cut else answering_hosts(case)
+    return f"{fold(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
+
+
+def answering_hosts(case: Case) -> tuple[str, ...]:
+    """Return the named hosts that answered although the report says that they do not."""
+    if "unreachable" not in case.brief.symptoms:
+        return ()
+    answered = {fact.host for fact in case.facts if fact.status is Status.OK}
+    return tuple(host for host in case.brief.hosts if host in answered)
+
+
+def _headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypothesis], about: AboutHosts | None) -> str:
     if about and not roots and not case.turn.cut:
         return about_in_words(about, case.item.at)
     if roots:

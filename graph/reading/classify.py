@@ -5,6 +5,7 @@ the same way as facts from hosts. No host is asked, so the result is a ranking a
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +29,15 @@ AGAINST = -3.0
 SURE = 0.9
 """A probability that a text alone reaches only by a line that decides, or by phrases of the label itself."""
 LEAST_PHRASES = 2
+PARTS = frozenset(
+    """bmc cable cables checkpoint container cpu cuda dataloader dimm disk dns docker driver ecc efa ethernet fabric fan filesystem firmware gpu
+    gpus hca ib infiniband kabel kernel kubernetes lustre memory mtu nccl network netz netzwerk nfs nic nvlink nvme nvswitch pcie port power psu
+    rank ranks rdma roce scheduler slurm speicher storage switch treiber vram xid""".split()  # noqa: SIM905
+)
+"""Words for parts of a cluster: a text that names one is about something that breaks."""
+_PART = re.compile(r"[^\W_]{2,40}")
+NEAR = 4.0
+"""Times as likely as chance that the best label of a text must be, where the text names no symptom and quotes no error."""
 
 TEMPER = 0.6
 """Words sound surer than they are: over the published incidents this power of the probabilities predicts best."""
@@ -49,6 +59,15 @@ def classify(text: str, taxonomy: Taxonomy, nearest: Nearest, checks: Mapping[st
     most = max(score for label, score in scores.items() if label not in against)
     scores |= {label: min(scores[label], most - 1) for label in against}
     return _doubted(_normal(scores), text, facts, taxonomy)
+
+
+def matches_nothing(text: str, ranked: Sequence[tuple[str, float]], taxonomy: Taxonomy, checks: Mapping[str, Check], now: datetime) -> bool:
+    """Return whether a text names no symptom and no part of a cluster, quotes no error and is near no label: its ranking is chance."""
+    said = understand(telling(text), (), now)
+    facts = read_pasted(text, checks).facts
+    told = any(symptom != "vague" for symptom in said.symptoms) or bool(said.signatures) or bool(quoted(facts, taxonomy))
+    named = not PARTS.isdisjoint(_PART.findall(text.lower()))
+    return not (told or named) and (not ranked or ranked[0][1] < NEAR / len(ranked))
 
 
 def _denied(text: str, taxonomy: Taxonomy) -> set[str]:

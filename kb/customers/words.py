@@ -18,6 +18,10 @@ from kb.yaml import Problems, files_of, read, validated
 
 FOLDER = Path(__file__).parent
 ENGLISH = "en"
+_PART = re.compile(r", (?=your|Ihre?\b)")
+_PROMISE = re.compile(r"\b(?:(?:is|are) (?:being|taken|replaced|restarted)|will be|wird|werden)\b")
+_MUST = re.compile(r"\b(?:muss|müssen|sollten?)\b")
+"""Needs to be done, and nobody says that it is."""
 _COMMENT = re.compile(r"(?<!\S)# ([^#\s][^#\n]*)$")
 
 
@@ -77,6 +81,16 @@ class CustomerWords:
             return CauseWords(said.title or leaf.title, said.words)
         paste = tuple(_commented(block, self.comments.get(language, {})) for block in fix.paste)
         return CauseWords(said.title or leaf.title, said.words, CustomerFix(said.change or fix.change, paste, said.works or fix.works))
+
+
+def without_promises(words: str) -> str:
+    """Return the words without what the provider does about the cause, for the time before anybody approved that. The first clause stays."""
+    first, *rest = words.removesuffix(".").split("; ")
+    kept = [first]
+    for clause in rest:
+        said = [part for part in _PART.split(clause) if _MUST.search(part) or not _PROMISE.search(part)]
+        kept += [", ".join(said)] if said else []
+    return f"{'; '.join(kept)}."
 
 
 def comments_in(block: str) -> list[str]:

@@ -22,7 +22,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "time": ("time", "created_at", "createdat", "created", "opened_at", "sys_created_on", "date", "timestamp", "ts", "on"),
     "author": ("author", "user", "reporter", "opened_by", "caller_id"),
     "url": ("url", "html_url", "source_url", "link"),
-    "messages": ("messages", "comments", "comment", "replies", "work_notes", "comments_and_work_notes", "discussion"),
+    "messages": ("messages", "comments", "comment", "replies", "work_notes", "comments_and_work_notes", "discussion", "notes", "note"),
     "root_cause": ("root_cause", "cause", "u_root_cause", "cause_notes", "result"),
     "resolution": ("resolution_notes", "close_notes", "resolution", "fix"),
     "check": ("deciding_check", "check", "function"),

@@ -108,6 +108,9 @@ def values_from(text: IO[str]) -> Iterator[tuple[int, Any]]:
     """The objects of an array, of the array that a first object holds (`{"issues": […]}`), or one after the other, each with the line on which it
     begins; ValueError as the value of one that cannot be read."""
     first = text.read(CHUNK)
+    if (start := first.removeprefix("\ufeff").lstrip()) and start[0] not in "[{":
+        yield 1, ValueError(f"it is not JSON: it begins with {start[:20]!r}")
+        return
     objects = _Objects(_level(first))
     chunk = first
     while chunk:

@@ -241,6 +241,8 @@ WORDS: Mapping[str, re.Pattern[str]] = {
     ),
     "unreachable": _words(
         r"(?<!network is )\bunreachable\b",
+        r"\b(?:node|host|instance|target|server|machine)_?down\b",
+        r"\bnicht erreichbar\b",
         r"not reachable",
         rf"{_CANT} (?:\w{{1,12}} )?(?:ssh|ping|reach|log ?in|get (?:in)?to)\b",
         r"\bssh\b[\w ,'’]{0,30}(?:fail|time[sd]? ?out|refus|hang|dead|not work|does ?n['’]?t work|drop)",

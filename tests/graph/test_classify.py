@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.classify import classify, quoted
+from bot.terminal.classify import NOTHING_MATCHES
+from graph.reading.classify import classify, matches_nothing, quoted
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.likeness import Nearest
 from kb.taxonomy.reader import load_taxonomy
@@ -148,3 +149,28 @@ def test_exceptions_of_several_programs_in_one_place_do() -> None:
 @given(st.lists(st.sampled_from(sorted({word for leaf in TAXONOMY.leaves.values() for word in leaf.words})), min_size=1, max_size=1))
 def test_one_phrase_alone_makes_nothing_sure(words: list[str]) -> None:
     assert ranked(f"the job is bad, {words[0]}")[0][1] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [
+        *((text, True) for text in ("hello world", "asdf qwerty", "good morning everybody", "lunch at noon?", "thanks a lot")),
+        *((text, True) for text in ("the coffee machine is broken", "can you help me", "der Drucker ist leer", "the weather is nice", "…")),
+        *((text, False) for text in ("it is slow", "job 4711 hangs", "cable", "nccl", "the network is flaky", "no route to host")),
+        *((text, False) for text in ("Xid 79", XID, "loss is NaN", "disk full", "kein Netz auf gpu-003", "training crashed with OOM")),
+    ],
+)
+def test_a_text_that_is_about_nothing_of_ours_matches_nothing(text: str, nothing: bool) -> None:
+    assert matches_nothing(text, ranked(text), TAXONOMY, CHECKS, WHEN) is nothing
+
+
+def test_every_published_incident_matches_something() -> None:
+    texts = [f"{incident.title}\n{incident.description}" for incident in load_seeds()]
+    assert [text[:80] for text in texts if matches_nothing(text, ranked(text), TAXONOMY, CHECKS, WHEN)] == []
+
+
+def test_the_command_says_that_nothing_matches() -> None:
+    ran = rackmedic("classify", "hello world")
+    assert (ran.returncode, ran.stdout.strip()) == (0, NOTHING_MATCHES)
+    assert json.loads(rackmedic("classify", "hello world", "--json").stdout)["matches"] is False
+    assert json.loads(rackmedic("classify", "job 4711 hangs", "--json").stdout)["matches"] is True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.customers.words import BadWords, comments_in, load_customer_words
+from kb.customers.words import BadWords, comments_in, load_customer_words, without_promises
 from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.labels import Leaf
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
@@ -143,3 +143,33 @@ def test_blocks_of_a_shell_are_read_by_one(leaf: Leaf) -> None:
         if text.startswith(("export", "unset", "python", "srun", "pip", "nvidia-smi", "docker", "torchrun")):
             done = subprocess.run([shutil.which("bash") or "bash", "-n"], input=text, text=True, capture_output=True, check=False)
             assert not done.stderr
+
+
+@pytest.mark.parametrize("language", WORDS.languages)
+def test_before_anybody_approved_no_cause_of_ours_says_what_is_done_about_it(language: str) -> None:
+    promise = re.compile(
+        r"\b(?:is taken|are taken|is being|are being|will be|is restarted|is replaced)\b|; (?!.*(?:muss|müssen|sollte)).*\b(?:wird|werden)\b"
+    )
+    for label, leaf in TAXONOMY.leaves.items():
+        if leaf.owner != "customer":
+            said = without_promises(WORDS.cause(label, language).words)
+            assert not promise.search(said), (label, said)
+            assert said.endswith(".")
+            assert len(said) > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("A fan failed; the node is taken out for repair.", "A fan failed."),
+        ("A unit fails; it is taken out and replaced, your code is not the cause.", "A unit fails; your code is not the cause."),
+        ("The links are down; the node is taken out, your settings are fine.", "The links are down; your settings are fine."),
+        ("The clock is wrong; it will be set and the job can be restarted.", "The clock is wrong."),
+        ("The node was taken out for maintenance; your job can be submitted again.", None),
+        ("A GPU has a memory error that it can repair itself; it needs a short reset when no job uses it.", None),
+        ("Ein Anschluss ist ausgefallen; der Knoten wird herausgenommen, bis das Kabel repariert ist.", "Ein Anschluss ist ausgefallen."),
+        ("Die Uhr geht falsch; sie wird gestellt, und der Job kann neu beginnen.", "Die Uhr geht falsch."),
+    ],
+)
+def test_what_is_known_stays_and_only_the_promise_goes(words: str, left: str | None) -> None:
+    assert without_promises(words) == (left or words)

@@ -183,3 +183,12 @@ def test_half_a_character_can_be_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["never", "99999999999999", -1e30, 10**400, None, "2024-13-45", True])
 def test_what_is_no_time_is_none(given: object) -> None:
     assert iso(given) == ""
+
+
+@pytest.mark.parametrize("column", ["notes", "Notes", "work_notes", "note", "comments"])
+def test_notes_of_a_csv_are_what_was_said(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "tickets.csv"
+    path.write_text(f'id,title,{column}\n1,GPU lost on n1,"Node died overnight. Root cause: GPU fell off the PCIe bus."\n')
+    [row] = rows_of(path)
+    assert isinstance(row, ExportRow)
+    assert "Root cause: GPU fell off the PCIe bus." in row.text

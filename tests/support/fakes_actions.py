@@ -13,7 +13,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.actions.asked import Announcement
+from bot.actions.asked import Announcement, LostContact
 from bot.actions.decisions import Decisions
 from bot.actions.driver import Delivery, Driver
 from bot.actions.due import ActionIndex
@@ -329,6 +329,9 @@ class Wall:
     async def held(self, record: Record, why: str) -> None:
         self._show(f"held {why}", record)
 
+    async def contact(self, record: Record, says: str) -> None:
+        self._show(f"contact {says}".rstrip(), record)
+
 
 def well(*hosts: str) -> list[Fact]:
     """Hosts on which everything was looked at and is well."""
@@ -414,6 +417,7 @@ class Office:
             facts_of=self.facts_of,
             worker=self.worker,
             began=self._began,
+            contact=LostContact(self.ledger, self.wall),
             pause=self._pause,
             beat_seconds=0.05,
         )

@@ -63,19 +63,28 @@ async def desk() -> AsyncIterator[Desk]:
         yield Desk(redis)
 
 
-async def _run(desk: Desk, host: Any, *, adopted: bool = False, beat: Any = None, **changes: Any) -> Ending:
+async def _run(
+    desk: Desk,
+    host: Any,
+    *,
+    adopted: bool = False,
+    beat: Any = None,
+    contact: Any = act.nobody_hears,
+    seconds: float = 20.0,
+    **changes: Any,
+) -> Ending:
     claim = await desk.claim(await desk.approved(desk.action(**changes)))
     if adopted:
         desk.clock.go(minutes=5)
         claim = await desk.ledger.adopt(claim.action.approval, "w2")
 
-    async def pause(seconds: float) -> None:
-        desk.clock.go(seconds=20)
+    async def pause(_: float) -> None:
+        desk.clock.go(seconds=seconds)
 
     async def quiet(held: Any) -> None:
         return None
 
-    return await act.run(claim, host, clock=desk.clock, beat=beat or quiet, pause=pause)
+    return await act.run(claim, host, clock=desk.clock, beat=beat or quiet, pause=pause, contact=contact)
 
 
 REBOOT: dict[str, Any] = {"remedy": "reboot", "args": {}, "argv": ("reboot",), "command": ("systemctl", "reboot"), "limit_seconds": 60}
@@ -411,3 +420,61 @@ def test_every_refusal_of_the_catalogue_is_explained_whatever_its_letters() -> N
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.completion.kind == "exit_zero"])
 async def test_every_remedy_of_the_kit_can_be_run(desk: Desk, remedy: str) -> None:
     assert (await _run(desk, Told(), remedy=remedy)).state == "done"
+
+
+# -- lost contact ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dead", [GONE, CUT, Ran(b"", exit_status=None), Ran(b"", timed_out=True, exit_status=124)])
+@pytest.mark.parametrize("changes", [{}, REBOOT])
+async def test_lost_contact_is_told_within_a_minute_and_nothing_is_repeated(desk: Desk, dead: Step, changes: dict[str, Any]) -> None:
+    host, began, told = Told(settle=["running", dead], boot=[GONE]), desk.clock.now(), list[tuple[float, bool]]()
+
+    async def contact(action: Any, since: Any) -> None:
+        told.append(((desk.clock.now() - began).total_seconds(), since is None))
+
+    ended = await _run(desk, host, contact=contact, seconds=5.0, **changes)
+    assert ended.state == "unknown"
+    assert [back for _, back in told] == [False]
+    assert told[0][0] <= 60
+    assert host.words.count("start") == 1
+
+
+async def test_a_host_that_hangs_in_one_answer_is_told_of_while_it_hangs(desk: Desk) -> None:
+    told: list[Any] = []
+
+    async def contact(action: Any, since: Any) -> None:
+        told.append(since)
+        hangs.set()
+
+    async def beat(held: Any) -> None:
+        desk.clock.go(seconds=10)
+
+    hangs = asyncio.Event()
+
+    class Hanging(Told):
+        async def run(self, *args: Any, **more: Any) -> Ran:
+            if self.words.count("settle") == 1:
+                await hangs.wait()
+            return await super().run(*args, **more)
+
+    claim = await desk.claim(await desk.approved(desk.action()))
+    host = Hanging(settle=["running", "done 0"])
+    ended = await act.run(claim, host, clock=desk.clock, beat=beat, pause=nothing, beat_seconds=0.001, contact=contact)
+    assert ended.state == "done"
+    assert told[0] is not None
+    assert told[1:] == [None]
+
+
+async def test_a_host_that_answers_in_time_is_not_called_lost(desk: Desk) -> None:
+    told: list[Any] = []
+
+    async def contact(action: Any, since: Any) -> None:
+        told.append(since)
+
+    await _run(desk, Told(settle=["running", GONE, "running", GONE, "done 0"]), contact=contact, seconds=15.0)
+    assert told == []
+
+
+async def nothing(seconds: float) -> None:
+    """Pause without waiting."""

@@ -7,7 +7,7 @@ contradicts itself, leaves an action `unknown` for a human. Nothing is ever star
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from tools.acting.identity import KnowsKeys, boot_id
@@ -25,6 +25,9 @@ TIME_OVER = (124, 137)
 BOOT_SECONDS = 10.0
 """A host on its way down is asked often, so that nobody waits long for one answer."""
 
+LOST_AFTER = timedelta(seconds=40)
+"""Without an answer of the host's kit for so long, contact counts as lost; it is said within a minute, beats included."""
+
 T = TypeVar("T")
 
 
@@ -40,6 +43,14 @@ class Ending:
 
 Beat = Callable[[Claim], Awaitable[None]]
 """Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
+
+
+Contact = Callable[[Action, datetime | None], Awaitable[None]]
+"""Hears since when the host has not answered, and None once it answers again. Must not raise."""
+
+
+async def nobody_hears(action: Action, since: datetime | None) -> None:
+    """Tell nobody."""
 
 
 async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
@@ -87,20 +98,29 @@ async def run(
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     kit: tuple[str, ...] = ACT,
     beat_seconds: float = 10.0,
+    contact: Contact = nobody_hears,
 ) -> Ending:
     """Start (where the claim may), then poll until it is settled or its time is over. LostClaim passes through: stop at once."""
     action, remedy = claim.action, carried_out(claim.action.argv, claim.action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
-    watch = _Watch(action, remedy, transport)
-    said = await _beating(start(claim, transport, kit) if claim.may_start else settle(action, transport, kit), claim, beat, beat_seconds)
+    watch, line = _Watch(action, remedy, transport), _Line(action, clock, contact, clock.now(), lost=not claim.may_start)
+
+    async def beat_and_watch(held: Claim) -> None:
+        await beat(held)
+        await line.check()
+
+    first = start(claim, transport, kit) if claim.may_start else settle(action, transport, kit)
+    said = await _beating(first, claim, beat_and_watch, beat_seconds)
     if said.word == "absent" and claim.may_start:
         return Ending("failed", says=f"nothing was started: {said.says}")
-    while (ended := await _beating(watch.ended(said), claim, beat, beat_seconds)) is None:
+    await line.note(said)
+    while (ended := await _beating(watch.ended(said), claim, beat_and_watch, beat_seconds)) is None:
         if clock.now() > deadline:
             return watch.given_up(said)
-        await beat(claim)
+        await beat_and_watch(claim)
         await pause(1.0)
-        said = await _beating(settle(action, transport, kit), claim, beat, beat_seconds)
+        said = await _beating(settle(action, transport, kit), claim, beat_and_watch, beat_seconds)
+        await line.note(said)
     return ended
 
 
@@ -115,6 +135,33 @@ async def _beating(work: Coroutine[Any, Any, T], claim: Claim, beat: Beat, every
         await asyncio.gather(task, return_exceptions=True)
         raise
     return task.result()
+
+
+@dataclass(slots=True)
+class _Line:
+    """Since when the host's kit has given no clear answer. `lost`: whether that was told, by us or by the worker before us."""
+
+    action: Action
+    clock: Clock
+    contact: Contact
+    since: datetime
+    lost: bool = False
+
+    async def note(self, said: KitAnswer) -> None:
+        """Take an answer."""
+        if said.word == "unclear":
+            await self.check()
+            return
+        self.since = self.clock.now()
+        if self.lost:
+            self.lost = False
+            await self.contact(self.action, None)
+
+    async def check(self) -> None:
+        """Tell once that contact is lost, where it is."""
+        if not self.lost and self.clock.now() - self.since >= LOST_AFTER:
+            self.lost = True
+            await self.contact(self.action, self.since)
 
 
 @dataclass(slots=True)

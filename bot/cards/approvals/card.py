@@ -92,9 +92,9 @@ def render(shown: Shown) -> Card:
     except TooLong as why:
         return _too_large(shown, str(why))
     made = blocks.card(
-        words.headline(record),
+        words.headline(record, shown.held),
         [
-            blocks.header(_head(record)),
+            blocks.header(_head(record, shown.held)),
             *waiting.render(shown.queued, 1, carry(record)),
             *core,
             *_impact(shown),
@@ -157,13 +157,13 @@ def command(action: Action) -> str:
     return shlex.join(action.command)
 
 
-def _head(record: Record) -> str:
+def _head(record: Record, held: str = "") -> str:
     """What is to decide or how it went; host and risk stand below it, whole. One that does not fit names the remedy only, for half a host
     name would be another host."""
-    line = words.short_headline(record)
+    line = words.short_headline(record, held)
     if size(plain(line)) <= blocks.HEADER:
         return line
-    mark, begins = words.state_of(record)
+    mark, begins = words.state_of(record, held)
     return f"{mark} {begins} {words.title(record.action)}"
 
 

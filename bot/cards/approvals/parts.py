@@ -65,7 +65,7 @@ def stands_lines(record: Record, names: Names, began: datetime | None, held: str
             return [("It starts by itself, or expires ", moment(start), f" ({utc(start)})."), *waits]
         case State.EXECUTING:
             since: Line = ("Running since ", moment(began), f" ({utc(began)}), " if began else "") if began else ("Running, ",)
-            return [(*since, f"for {words.time_limit(record.action)} at most.")]
+            return [("📡 ", held)] if held else [(*since, f"for {words.time_limit(record.action)} at most.")]
         case State.DONE | State.FAILED:
             return [*_ended(record, who), *said]
         case State.UNKNOWN:

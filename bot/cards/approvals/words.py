@@ -62,6 +62,8 @@ ENDINGS: Mapping[tuple[State, str], Ended] = {
 }
 """What the command and its proof say together, told alike by headline, row and count: one card has one truth."""
 
+LOST = ("📡", "Lost contact:")
+"""Of a running action whose host does not answer."""
 WORDS: Mapping[State, str] = {
     **{state: state.value for state in State},
     State.EXECUTING: "running",
@@ -166,8 +168,10 @@ def place(action: Action) -> Line:
     return tuple(parts)
 
 
-def state_of(record: Record) -> tuple[str, str]:
-    """(mark, how the headline begins)."""
+def state_of(record: Record, held: str = "") -> tuple[str, str]:
+    """(mark, how the headline begins). `held`: why it waits, or that its host does not answer."""
+    if record.state is State.EXECUTING and held:
+        return LOST
     ended = ending(record)
     return (ended.mark, ended.head) if ended else (MARKS[record.state], HEADS[record.state])
 
@@ -186,6 +190,8 @@ def standing(record: Record, held: str = "") -> tuple[str, str]:
     ended = ending(record)
     if ended:
         return ended.mark, ended.row
+    if record.state is State.EXECUTING and held:
+        return LOST[0], "lost contact"
     return MARKS[record.state], "waits" if record.state is State.APPROVED and held else WORDS[record.state]
 
 
@@ -216,15 +222,15 @@ def mends(action: Action) -> bool:
     return action.remedy != "run_check" and action.proof != ("sched",)
 
 
-def headline(record: Record) -> str:
+def headline(record: Record, held: str = "") -> str:
     """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
-    mark, begins = state_of(record)
+    mark, begins = state_of(record, held)
     return f"{mark} {begins} {what(record.action)}"
 
 
-def short_headline(record: Record) -> str:
+def short_headline(record: Record, held: str = "") -> str:
     """The same without the risk, which stands beside it."""
-    mark, begins = state_of(record)
+    mark, begins = state_of(record, held)
     said, where = does(record.action), exact(targets(record.action))
     return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
 

@@ -7,7 +7,7 @@ Never a command, a person, another host, a scheduler's reason, a confidence or a
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graph.incident.questions import asked_of_customer
@@ -16,7 +16,7 @@ from graph.reading.files import LONGEST_NAME
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import CUSTOMER, SIDE, Evidence, Hypothesis, Ladder
-from kb.customers.words import CauseWords, CustomerWords
+from kb.customers.words import CauseWords, CustomerWords, without_promises
 
 Stage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
 State = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
@@ -30,6 +30,10 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 """What may be a host's name within a line."""
 THEIRS = ("job.", "env.", "vers.")
 """Keys of what the customer's own job wrote: its log, its environment, its image."""
+
+
+BEGUN: frozenset[State] = frozenset({"repairing", "proved", "closed"})
+"""States in which somebody approved what is done about a cause of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +133,13 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
     causes = tuple(
         _cause(row, reader) for row in report.told_to_customer if row.label in reader.words.taxonomy.leaves and reader.crosses(row)
     )[:MOST_CAUSES]
+    state = _state(rows, causes, [row for row in rows.ladders if row.target not in reader.others], begun)
+    if state not in BEGUN:
+        causes = tuple(replace(row, said=replace(row.said, words=without_promises(row.said.words))) if row.ours else row for row in causes)
     return CustomerView(
         rows.id,
         _stage(rows, report, causes, asks := asked_of_customer(rows, report)),
-        _state(rows, causes, [row for row in rows.ladders if row.target not in reader.others], begun),
+        state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
         questions=() if causes or _handed(rows) else asks,

@@ -78,6 +78,7 @@ GOING: Mapping[State, str] = {
     State.EXECUTING: "running",
     State.DONE: "ran, being proved",
 }
+LOST_CONTACT = "running when contact with the host was lost"
 WAITS: Mapping[str, str] = {
     "approval": "not put up for decision yet",
     "idle": "waiting until the node is drained and without jobs",
@@ -87,8 +88,11 @@ BEGUN = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
-def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "", theirs: Collection[str] = ()) -> IncidentStanding:
-    """Of a stored incident. `taken_by`: the name of whoever has its ticket; `theirs`: causes that are a customer's to mend."""
+def standing(
+    rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
+) -> IncidentStanding:
+    """Of a stored incident. `taken_by`: the name of whoever has its ticket; `theirs`: causes that are a customer's to mend; `lost`: approvals
+    of running actions whose hosts do not answer."""
     match rows.lifecycle:
         case "closed":
             return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",), closed=True)
@@ -102,7 +106,7 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
         case _ if rows.stopped:
             return IncidentStanding("people", _left(rows.ladders)[:MOST_LINES] or ("Stopped. Say recheck for a new look.",))
         case _:
-            return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows, theirs)
+            return _fixing(rows.ladders, {row.approval: row for row in records}, lost) or _reported(rows, theirs)
 
 
 def _watched(ladders: Sequence[Ladder]) -> IncidentStanding:
@@ -147,14 +151,14 @@ def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:
     )
 
 
-def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> IncidentStanding | None:
+def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record], lost: Collection[str]) -> IncidentStanding | None:
     """The fixes under way, those at the same step together; None where none is."""
     going = [row for row in ladders if row.open and row.waiting_for != "proof" and row.now]
     if not going:
         return None
     groups: dict[tuple[object, ...], list[Ladder]] = {}
     for row in going:
-        groups.setdefault((row.label, row.rung, len(row.rungs), _going(row, records)), []).append(row)
+        groups.setdefault((row.label, row.rung, len(row.rungs), _going(row, records, lost)), []).append(row)
     parts = sorted(groups.values(), key=lambda rows: _pressing(rows[0], records))
     doubt = _left([row for row in ladders if row.outcome == "unknown"])
     told, rest = (
@@ -162,12 +166,12 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Inciden
         [rows for rows in parts[1:] if not _moves(rows[0], records)],
     )
     people = _left([row for row in ladders if row.outcome == "ticket"])
-    lines = [*doubt, *(_step(rows, records) for rows in told), *_more(rest, records), *people]
+    lines = [*doubt, *(_step(rows, records, lost) for rows in told), *_more(rest, records), *people]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
     if len(lines) > 1:
         return IncidentStanding("people", tuple(shown), _then(parts[0]))
-    step = f"{_count(parts[0][0])}: {_going(parts[0][0], records)}"
+    step = f"{_count(parts[0][0])}: {_going(parts[0][0], records, lost)}"
     return IncidentStanding("people", tuple(shown), _then(parts[0]), _tasks(parts[0], records), step)
 
 
@@ -188,8 +192,8 @@ def _more(groups: Sequence[Sequence[Ladder]], records: Mapping[str, Record]) -> 
     ]
 
 
-def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:
-    return f"{_count(ladders[0])}: {_does(ladders, ladders[0].rung)} ({_going(ladders[0], records)})"
+def _step(ladders: Sequence[Ladder], records: Mapping[str, Record], lost: Collection[str]) -> str:
+    return f"{_count(ladders[0])}: {_does(ladders, ladders[0].rung)} ({_going(ladders[0], records, lost)})"
 
 
 def _count(ladder: Ladder) -> str:
@@ -238,8 +242,10 @@ def _in_common(rungs: Sequence[Rung], hosts: str) -> str:
     return fill(REMEDIES[rungs[0].remedy].does, values)
 
 
-def _going(ladder: Ladder, records: Mapping[str, Record]) -> str:
+def _going(ladder: Ladder, records: Mapping[str, Record], lost: Collection[str]) -> str:
     seen = records.get(ladder.approval)
+    if seen and seen.state is State.EXECUTING and ladder.approval in lost:
+        return LOST_CONTACT
     if ladder.waiting_for == "approval" and seen and seen.state in GOING:
         return GOING[seen.state] + (f" until {seen.decide_by:%H:%M} UTC" if seen.state is State.PENDING else "")
     return WAITS.get(ladder.waiting_for, "waiting for the other fixes on this host")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from bot.actions.queue import behind
 from bot.cards.approvals import files, node_jobs, parts, process, tasks, waiting
@@ -87,6 +87,10 @@ class Sources:
     warning: str = ""
 
 
+WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}
+"""What is noted of an action that waits: to start, or for its host to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Viewer:
     """`shown` of any record; `note` and `keep` are about one action."""
@@ -105,7 +109,7 @@ class Viewer:
             seen=seen,
             seen_at=at,
             began=await self._began(record),
-            held=await self.note(record, "held") if record.state is State.APPROVED else "",
+            held=await self.note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
             tail=await self._tail(record),
             known=json.loads(await self.note(record, "known") or "[]"),
             warning=self.sources.warning,

@@ -81,6 +81,11 @@ class ActionCards:
         await self._viewer.keep(record, "held", why)
         await self._show(record, CARD)
 
+    async def contact(self, record: Record, says: str) -> None:
+        """Say on the card of a running action that its host does not answer."""
+        await self._viewer.keep(record, "contact", says)
+        await self._show(record, CARD)
+
     async def outcome(self, record: Record) -> None:
         """Say on the card how it ended, and below it where nobody else would: what is in doubt waits for somebody to look."""
         await self._show(record, CARD)

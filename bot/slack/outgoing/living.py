@@ -31,6 +31,7 @@ from graph.rows import IncidentRows
 from graph.state import Incident, Origin
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Record, Refused
+from tools.ledger.states import State
 
 log = structlog.get_logger()
 LIVING, REPORT = "rackmedic_living", "rackmedic_report"
@@ -178,7 +179,8 @@ class LivingMessages:
     async def _told(self, origin: Origin, incident: str, state: Incident, busy: ProgressCard | None = None) -> Living:
         rows = IncidentRows(state)
         taken = await self.people.name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state in ("taken", "waiting") else ""
-        stands = standing(rows, await self._records(incident), taken, self.theirs)
+        records = await self._records(incident)
+        stands = standing(rows, records, taken, self.theirs, await self._out_of_contact(incident, records))
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
         found = found_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else there was no look yet
@@ -191,6 +193,11 @@ class LivingMessages:
         found = {row.label for row in report.root_causes} if report else set()
         await self.cards.set(incident, "living_changed", says if label not in found else "")
         await self.cards.drop(incident, "living_likely")
+
+    async def _out_of_contact(self, incident: str, records: Sequence[Record]) -> frozenset[str]:
+        """Approvals of running actions whose hosts do not answer."""
+        running = [row.approval for row in records if row.state is State.EXECUTING]
+        return frozenset([name for name in running if await self.cards.get(incident, f"contact:{name}")])
 
     async def _records(self, incident: str) -> Sequence[Record]:
         try:

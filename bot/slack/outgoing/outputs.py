@@ -11,6 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.text import clip
 from bot.pictures.drawing import Drawing
 from bot.postmortem.drawings import DrawnFrom, FactsGone
+from bot.postmortem.formats import format_asked
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.pages import IncidentPages
@@ -48,8 +49,9 @@ class Outputs:
             await self._picture(origin, incident, wanted, IncidentRows(state), mark)
         if report.page and self.pages is not None and not await self._cards.claim(incident, f"page:{report.item}"):
             with contextlib.suppress(Refusal):  # it is being written already, and comes here
-                asked = IncidentRows(state).item.user if state.get("item") else origin.user
-                self.pages.begin(incident, origin.model_copy(update={"user": asked}))
+                item = IncidentRows(state).item if state.get("item") else None
+                place = origin.model_copy(update={"user": item.user if item else origin.user})
+                self.pages.begin(incident, place, format_asked(item.text if item else ""))
 
     async def ended(self, origin: Origin, incident: str, state: Incident) -> None:
         """The timeline of an incident in which something was done, once, when it is closed."""

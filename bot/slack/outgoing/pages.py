@@ -11,7 +11,7 @@ from bot.cards.customers import living
 from bot.cards.customers.phrases import phrase
 from bot.cards.incidents import notes
 from bot.cards.text import clip
-from bot.postmortem.formats import FORMATS
+from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import CustomerSide, IncidentSources
 from bot.postmortem.page import Page
 from bot.refusal import Refusal
@@ -33,25 +33,27 @@ class IncidentPages:
         self._client, self._sources, self._tasks = client, sources, tasks
         self._one, self._begun = asyncio.Lock(), set[tuple[str, str]]()
 
-    def begin(self, incident: str, place: Origin) -> None:
+    def begin(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None:
         """Write it down for our own people. Raises Refusal while that is under way."""
-        self._begin(incident, place, partial(self._sources.for_operators, incident))
+        self._begin(incident, place, partial(self._sources.for_operators, incident), form=form)
 
     def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
         """The same for the customer who reported it, of what they may have. Raises Refusal while that is under way."""
         gathered = partial(self._sources.for_customer, incident, customer, withdrawn=withdrawn)
         self._begin(incident, place, gathered, living.said(phrase("report_failed", customer.languages.get(place.channel, "en"))))
 
-    def _begin(self, incident: str, place: Origin, gathered: Gathered, in_their_words: Card | None = None) -> None:
+    def _begin(
+        self, incident: str, place: Origin, gathered: Gathered, in_their_words: Card | None = None, form: PageFormat = "pdf"
+    ) -> None:
         if (incident, place.channel) in self._begun:
             raise Refusal(BEING_WRITTEN)
         self._begun.add((incident, place.channel))
-        self._tasks.spawn("report", self._written(incident, place, gathered, in_their_words))
+        self._tasks.spawn("report", self._written(incident, place, gathered, in_their_words, form))
 
-    async def _written(self, incident: str, place: Origin, gathered: Gathered, in_their_words: Card | None) -> None:
+    async def _written(self, incident: str, place: Origin, gathered: Gathered, in_their_words: Card | None, form: PageFormat) -> None:
         try:
             async with self._one:
-                await self._post(incident, place, await gathered())
+                await self._post(incident, place, await gathered(), form)
         except Refusal as no:
             await self._tell(place, in_their_words or notes.refused(str(no)))
         except SLACK_TROUBLE as trouble:
@@ -63,11 +65,11 @@ class IncidentPages:
         finally:
             self._begun.discard((incident, place.channel))
 
-    async def _post(self, incident: str, place: Origin, page: Page) -> None:
-        content = await asyncio.to_thread(FORMATS["pdf"].write, page)
+    async def _post(self, incident: str, place: Origin, page: Page, form: PageFormat) -> None:
+        content = await asyncio.to_thread(FORMATS[form].write, page)
         title = clip(page.title, TITLE) if page.audience == "customer" else f"Post-incident report of {incident}"
         await self._client.files_upload_v2(
-            channel=place.channel, thread_ts=place.thread_ts, content=content, filename=f"{incident}-report.pdf", title=title
+            channel=place.channel, thread_ts=place.thread_ts, content=content, filename=f"{incident}-report.{form}", title=title
         )
 
     async def _tell(self, place: Origin, card: Card) -> None:

@@ -148,13 +148,24 @@ def _labelled(
     seed, built = _sign(exports, beside), _Built()
     with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
         done = _resumed(journal, seed)
-        worker.foresee(row for path in exports for row in rows_of(path, mapped))
-        _walk((row for path in exports for row in rows_of(path, mapped)), worker, built, done, journal)
+        worker.foresee(row for path in exports for row in _rows_of(path, mapped))
+        _walk((row for path in exports for row in _rows_of(path, mapped)), worker, built, done, journal)
         built.paid = worker.paid
     built.about = {guide.id: rules.about(guide) for guide in built.guides}
     built.grown = grown(built.rows, taxonomy)
     built.rows = list(built.grown.rows)
     return built, seed
+
+
+def _rows_of(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
+    """The rows of an export. Raises Refusal for a file of which no row can be read: a wrong file is a mistake of the command."""
+    unread, good = "", False
+    for row in rows_of(path, mapped):
+        good = good or not isinstance(row, UnreadRow)
+        unread = unread or (visible(str(row)) if isinstance(row, UnreadRow) else "")
+        yield row
+    if unread and not good and path.is_file():
+        raise Refusal(f"{unread}. No row of {path.name} can be read: give an export as JSON, JSON lines, CSV, YAML or Markdown", 2)
 
 
 def _walk(

@@ -41,7 +41,7 @@ WISHES: Final[Mapping[str, ReportWish]] = {
             r"|(?:send|give|write|make|create|generate|produce|post|share|upload|export|show|get|draft|attach|prepare|print)(?: (?:me|us|up|out|over))*+"
             r"|let (?:me|us) (?:have|see)|where (?:is|can i (?:get|find))|how (?:do|can) (?:i|we) get|is there|what about|time for"
         ),
-        before="a|an|the|this|that|our|its|your|my|final|full|whole|complete|written|one page|official|pdf|html|markdown|proper|short",
+        before="a|an|the|this|that|our|its|your|my|final|full|whole|complete|written|one page|official|pdf|html|markdown|md|proper|short",
         noun=(
             r"post ?mortems?(?: (?:report|document|doc|page|pdf|file))*+"
             r"|(?:post ?incident|incident|after action|rca) (?:reports?|pdf|page|document|doc|write ?up)(?: (?:pdf|file|document))?"
@@ -50,10 +50,11 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         other="report",
         behind=(
             r"please|pls|thanks|thank you|now|(?:for|of|on|about|to) (?:this|the|that|it|me|us)(?: (?:incident|one|thread|ticket|outage))?|of it"
-            r"|as (?:an? )?(?:pdf|file|html|markdown|document|attachment)|in (?:pdf|here|html)|here|again|asap|too|then|when you can|pdf|file"
+            r"|as (?:an? )?(?:pdf|file|html|markdown|md|document|attachment)|in (?:pdf|here|html|markdown|md)|here|again|asap|too|then|when you can"
+            r"|pdf|markdown|md|file"
             r"|attached|yet|ready"
         ),
-        marks=r"please|pls|as (?:an? )?(?:pdf|file|html|markdown|document)|(?:for|of|on|about) (?:this|the) incident",
+        marks=r"please|pls|in (?:pdf|markdown|md)|as (?:an? )?(?:pdf|file|html|markdown|md|document)|(?:for|of|on|about) (?:this|the) incident",
     ),
     "de": ReportWish(
         lead="hey|hi|hallo|ok|okay|bitte|und|dann|jetzt|so|super|danke|also",
@@ -67,15 +68,15 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         before="den|der|das|die|dem|ein|einen|eine|einem|fertigen|ganzen|kompletten|vollstandigen|abschliessenden|diesen|pdf|kurzen",
         noun=(
             r"(?:vorfalls?|abschluss|ereignis|storungs|storfall|incident) ?(?:berichte?s?|report)|post ?mortem(?: bericht)?|pdf ?bericht"
-            r"|bericht (?:zu diesem|zum|zu dem|uber den|uber diesen) (?:vorfall|incident|ausfall)|bericht als (?:pdf|datei)"
+            r"|bericht (?:zu diesem|zum|zu dem|uber den|uber diesen) (?:vorfall|incident|ausfall)|bericht als (?:pdf|datei|markdown|md)"
         ),
         other="bericht|report",
         behind=(
-            r"bitte|danke|als (?:pdf|datei|html|markdown|file|dokument)|haben|bekommen|sehen|schicken|geben|senden|erstellen|schreiben|machen|kriegen|posten"
+            r"bitte|danke|als (?:pdf|datei|html|markdown|md|file|dokument)|haben|bekommen|sehen|schicken|geben|senden|erstellen|schreiben|machen|kriegen|posten"
             r"|hochladen|(?:zu diesem|zum|zu dem|fur diesen|fur den|uber diesen|uber den) (?:vorfall|incident|ausfall)|hier|jetzt|dazu|davon|gern|gerne|noch"
             r"|mal|her|pdf|uns|mir"
         ),
-        marks=r"bitte|als (?:pdf|datei|dokument)",
+        marks=r"bitte|als (?:pdf|datei|markdown|md|dokument)",
     ),
     "fr": ReportWish(
         lead="bonjour|salut|ok|et|alors|maintenant|merci|svp|s il (?:te|vous) plait",
@@ -89,15 +90,17 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         ),
         before="le|la|l|un|une|du|de|ce|cet|votre|ton|d",
         noun=(
-            r"rapport (?:d incident|post ?incident|post ?mortem|de l incident|final de l incident|de fin d incident|sur (?:cet|l) incident|en pdf|pdf)"
+            r"rapport (?:d incident|post ?incident|post ?mortem|de l incident|final de l incident|de fin d incident|sur (?:cet|l) incident"
+            r"|en (?:pdf|markdown|md)|pdf)"
             r"|compte rendu (?:d incident|de l incident|final)|post ?mortem|pdf de l incident"
         ),
         other="rapport|rapport final|rapport complet",
         behind=(
-            r"s il (?:te|vous) plait|svp|stp|merci|en pdf|au format pdf|en fichier|(?:de|pour|sur) (?:cet|l) incident|complet|final|maintenant|ici"
+            r"s il (?:te|vous) plait|svp|stp|merci|en (?:pdf|markdown|md)|au format pdf|en fichier|(?:de|pour|sur) (?:cet|l) incident"
+            r"|complet|final|maintenant|ici"
             r"|en piece jointe"
         ),
-        marks=r"s il (?:te|vous) plait|svp|stp|en pdf|au format pdf",
+        marks=r"s il (?:te|vous) plait|svp|stp|en (?:pdf|markdown|md)|au format pdf",
     ),
     "es": ReportWish(
         lead="hola|ok|y|entonces|ahora|por favor|gracias|vale",
@@ -110,12 +113,13 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         ),
         before="el|un|una|la|este|su|nuestro|final|completo",
         noun=(
-            r"(?:informe|reporte) (?:del|de este|post|posterior al|final del|sobre el|sobre este|de) ?incidente|(?:informe|reporte) (?:pdf|en pdf)"
+            r"(?:informe|reporte) (?:del|de este|post|posterior al|final del|sobre el|sobre este|de) ?incidente"
+            r"|(?:informe|reporte) (?:pdf|en (?:pdf|markdown|md))"
             r"|(?:informe |reporte )?post ?mortem"
         ),
         other="informe|informe final|informe completo|reporte",
-        behind="por favor|porfa|gracias|en pdf|como (?:archivo|pdf)|(?:de este|del|sobre el|sobre este) incidente|ahora|aqui|final|completo",
-        marks="por favor|porfa|en pdf|como (?:archivo|pdf)",
+        behind="por favor|porfa|gracias|en (?:pdf|markdown|md)|como (?:archivo|pdf)|(?:de este|del|sobre el|sobre este) incidente|ahora|aqui|final|completo",
+        marks="por favor|porfa|en (?:pdf|markdown|md)|como (?:archivo|pdf)",
     ),
 }
 _CHINESE: Final = (

@@ -890,3 +890,17 @@ async def test_what_is_asked_for_while_somebody_looks_is_not_forgotten(redis: Re
     await index.settle("apr-1", mark, None)
     clock.go(hours=2)
     assert await index.due(timedelta(seconds=30)) == []
+
+
+async def test_a_host_that_dies_under_an_action_is_said_to_be_out_of_contact_and_the_action_stays_in_doubt(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    incident = await office.mention("n1 is slow")
+    office.site.at = lambda point: office.site.silent.add("n1") if point == "start:after" else None
+    await office.approve(incident, "reset_clocks")
+    news = [what for what, _ in office.wall.news]
+    lost = [what for what in news if what.startswith("contact")]
+    assert len(lost) == 1
+    assert lost[0].startswith("contact Lost contact with n1 at ")
+    assert news.index(lost[0]) < news.index("changed unknown")
+    assert (await one_ladder(office, incident))["outcome"] == "unknown"
+    assert len(office.site.effects) == 1

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bot.actions.asked import LOST_CONTACT, contact_says
 from bot.cards import blocks, text
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, files, outcomes, parts, process, reject_modal
@@ -235,6 +236,19 @@ def test_each_state_offers_what_can_be_done_in_it_and_mentions_only_while_it_wai
     assert ("<!subteam" in str(card.blocks)) == (state is State.PENDING)
     assert is_whole(card, record.action)
     assert card.text.startswith(action_words.MARKS[state])
+
+
+@pytest.mark.parametrize(("remedy", "boots"), [("gpu_reset", False), ("reboot", True)])
+def test_a_running_action_whose_host_does_not_answer_says_so_and_not_that_it_runs(remedy: str, boots: bool) -> None:
+    record = record_of(state=State.EXECUTING)
+    says = contact_says(replace(record.action, remedy=remedy), T0)
+    card = approval.render(Shown(record, GROUP, began=T0, held=says))
+    assert says.startswith(LOST_CONTACT)
+    assert ("reboot may take" in says) == boots
+    assert LOST_CONTACT in card.text
+    assert "Running" not in card.text + str(card.blocks)
+    assert action_words.standing(record, says)[1] == "lost contact"
+    assert contact_says(record.action, None) == ""
 
 
 def test_slack_asks_once_more_with_host_and_command() -> None:

@@ -300,3 +300,15 @@ def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
     assert all(len(block["text"]["text"]) < 600 for block in shown if block["type"] == "section")
     assert [block["type"] for block in waits.rows(rows[:1], buttons=False)] == ["section"]
     assert waits.rows([]) == []
+
+
+TAKEN_OUT = [
+    label for label, leaf in WORDS.taxonomy.leaves.items() if leaf.owner != "customer" and "taken out for repair" in leaf.customer_words
+]
+
+
+@pytest.mark.parametrize("label", TAKEN_OUT)
+def test_nobody_is_told_that_a_node_is_taken_out_before_that_was_approved(label: str) -> None:
+    rows = stored(cause(label, "gpu-003"), ladders=[ladder()])
+    assert "taken out" not in text_of(view_of(rows))
+    assert "taken out for repair" in text_of(view_of(rows, begun={"apr-1"}))

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from bot.cards.incidents import living
-from bot.cards.incidents.standing import SIGNS, standing
+from bot.cards.incidents.standing import LOST_CONTACT, SIGNS, standing
 from graph.report import AboutHosts, HeldNode, Report, SharedCause
 from graph.rows import IncidentRows, write_ladders
 from graph.state import Hypothesis, Incident, Ladder, Rung, Ticket
@@ -57,6 +57,13 @@ def test_the_present_step_says_how_far_it_is_and_what_comes_then(state: State, w
     assert stands.lines[0].startswith(f"Step 2 of 3: Reset the GPU at 0000:3b:00.0, gpu-002 ({words}")
     assert stands.then == "Return gpu-002 to service"
     assert [is_ for _, is_ in stands.tasks] == ["complete", status, "pending"]
+
+
+def test_a_running_step_whose_host_does_not_answer_is_not_called_running() -> None:
+    stands = standing(incident(LADDER.model_copy(update={"rung": 1})), [record(State.EXECUTING)], lost=("apr-1",))
+    assert LOST_CONTACT in stands.lines[0]
+    assert "(running)" not in stands.lines[0]
+    assert LOST_CONTACT not in standing(incident(LADDER), [record(State.APPROVED)], lost=("apr-1",)).lines[0]
 
 
 def test_hosts_at_the_same_step_are_named_together() -> None:

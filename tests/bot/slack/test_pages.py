@@ -7,6 +7,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.postmortem.drawings import DrawnFrom
+from bot.postmortem.formats import PageFormat, format_asked
 from bot.postmortem.gather import CustomerSide, IncidentSources, called_by_id
 from bot.refusal import Refusal
 from bot.slack.client import slack_client
@@ -49,6 +50,23 @@ async def desk() -> AsyncIterator[Desk]:
         made = Desk(slack, kept.sources, await slack.say("olga", OPS, "job 4711 hangs"))
         yield made
         await made.tasks.aclose()
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        *(
+            (words, "md")
+            for words in ("report as markdown", "report as md", "report in Markdown please", "report.md", "Bericht als Markdown")
+        ),
+        *((words, "pdf") for words in ("report", "report as pdf", "write the report", "the command report", "")),
+    ],
+)
+async def test_the_page_comes_in_the_format_that_was_asked_for(desk: Desk, words: str, form: PageFormat) -> None:
+    assert format_asked(words) == form
+    desk.pages.begin("inc-1", desk.place, format_asked(words))
+    await desk.tasks.idle()
+    assert desk.files() == [f"inc-1-report.{form}"]
 
 
 async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:

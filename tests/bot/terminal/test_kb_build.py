@@ -140,3 +140,22 @@ def test_a_guide_that_is_plainly_about_one_cause_is_shown_with_it_and_a_vague_on
         "GPU fell off the bus": ("GPU.BUS.Fallen_Off_Bus",),
         "Desk rota": (),
     }
+
+
+@pytest.mark.parametrize("text", ["hello", '{"a": ', '[{"id": 1, "title"', "<html></html>", "not, json", '"only a string"', "\ufeffx"])
+def test_a_file_that_is_no_json_is_refused_by_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    ran = rackmedic("kb", "build", str(path), "--out", str(tmp_path / "out"))
+    assert ran.returncode == 2
+    assert "broken.json" in ran.stderr
+    assert "can be read" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_cause_in_the_notes_of_a_csv_is_kept(tmp_path: Path) -> None:
+    path, out = tmp_path / "tickets.csv", tmp_path / "out"
+    path.write_text('id,title,notes\n1,GPU lost on n1,"Node died overnight. Root cause: GPU fell off the PCIe bus. Reset it."\n')
+    build(SITE, [path], out, (), as_json=True)
+    [row] = load_seeds(out / "incidents", load_taxonomy().leaves)
+    assert (row.label, row.root_cause) == ("GPU.BUS.Fallen_Off_Bus", "Root cause: GPU fell off the PCIe bus.")
