@@ -13,7 +13,7 @@ from typing import Literal
 
 from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd, was_odd
 from graph.engine.age import is_old
-from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
+from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs, course_in_words
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
@@ -306,8 +306,8 @@ def _unexplained(fact: Fact) -> str:
     """An abnormality in words. That somebody took a node out of service is told as that."""
     if fact.key == "sched.state" and fact.host:
         return f"{fact.host} is {fact.in_words()}"
-    recurs = f" ({fact.attrs['chronic']})" if fact.attrs.get("chronic") else ""
-    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{recurs}"
+    course = course_in_words(fact)
+    return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{f' ({course})' if course else ''}"
 
 
 def worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:
