@@ -48,8 +48,9 @@ def second_look_after(
         return none
     if not looked:
         return before
-    answered = case.turn.question or case.stands or not any(fact.host for fact in case.facts)
-    if answered or not _undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
+    asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" is answered; "recheck gpu-001" is a look
+    seen = any(fact.host for fact in case.facts)
+    if asks_only or not seen or not _undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
         return none
     delays = {COUNTERS: waits.counters if comes_and_goes(case.brief.text) else timedelta(), LOOK_AGAIN: waits.look_again}
     why = next((name for name, delay in delays.items() if delay and name not in came), "")
