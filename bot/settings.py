@@ -118,6 +118,16 @@ class Settings(BaseModel):
     )
     brake_window_minutes: float = Field(10.0, gt=0, description="brake: minutes of that window")
     reproof_hours: float = Field(2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured")
+    recheck_counters_seconds: float = Field(
+        60.0,
+        ge=0,
+        le=3600,
+        description="seconds until error counters are read a second time where a report says that trouble comes and goes and no cause was "
+        "found; 0: never",
+    )
+    look_again_seconds: float = Field(
+        300.0, ge=0, le=86_400, description="seconds until hosts are looked at once more, after a report that found no cause; 0: never"
+    )
     evidence_days: float = Field(
         90.0, gt=0, description="days that raw outputs are kept; never less than the incident that cites them is open"
     )

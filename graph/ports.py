@@ -163,6 +163,9 @@ class Waits:
 
     `busy`: how long a drained node may go on with a stuck job before its cancelling is proposed; `idle`: before people hear that it is
     still not idle; `back`: the same of a host that does not answer. `asks`: how often an undecided action is put up for decision.
+
+    `counters`: until error counters are read again where trouble comes and goes; `look_again`: until hosts are looked at again where no cause
+    was found. 0 where nobody would wake the incident (terminal, bench).
     """
 
     reproof: timedelta = timedelta(hours=2)
@@ -171,6 +174,8 @@ class Waits:
     idle: timedelta = timedelta(hours=24)
     back: timedelta = timedelta(hours=1)
     asks: int = 3
+    counters: timedelta = timedelta()
+    look_again: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,8 @@ class Report(Stored):
     unkept: str = ""
     """Why the evidence behind it is not kept (disk full, folder gone); empty where it is."""
     next_step: str = ""
+    look_again: str = ""
+    """When I look again by myself, in a sentence."""
     actions: tuple[PlannedAction, ...] = ()
     """What would be put up for decision: the rungs of each ladder's present plan, in order."""
     by_hand: tuple[str, ...] = ()

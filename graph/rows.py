@@ -20,6 +20,7 @@ from graph.state import (
     Milestone,
     Origin,
     PersonsWord,
+    SecondLook,
     Stats,
     Ticket,
     Tier,
@@ -135,6 +136,16 @@ class IncidentRows:
     def silence(self) -> CustomerSilence:
         """How long a customer has not answered."""
         return CustomerSilence.model_validate(self.stored.get("silence") or {})
+
+    @cached_property
+    def second_look(self) -> SecondLook:
+        """The look after minutes that is due."""
+        return SecondLook.model_validate(self.stored.get("second_look") or {})
+
+    @property
+    def woke_itself(self) -> bool:
+        """Whether the latest turn is a look that a timer began."""
+        return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
 
     def paused(self, now: datetime) -> bool:
         """Whether people asked for quiet, and it is not over."""

@@ -25,6 +25,8 @@ ItemKind = Literal[
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
 ALERTED = "alerts"
 """Who speaks in an item that alerts made."""
+COUNTERS, LOOK_AGAIN = "counters", "look_again"
+"""Why a timer makes a second look: to read error counters once more, or to look at everything again."""
 REMIND, UNANSWERED, WITHDRAWN, ALERTS_OVER, ALERTS_AGAIN = "remind", "unanswered", "withdrawn", "alerts_over", "alerts_again"
 """Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing, or needs it no more; the alerts that
 it hears of are over, or were and fire again."""
@@ -348,6 +350,18 @@ class CustomerSilence(Stored):
     """They took their report back and have said nothing since: nobody reminds them."""
 
 
+class SecondLook(Stored):
+    """The look after minutes that an incident waits for."""
+
+    why: str = ""
+    due: datetime | None = None
+    """None where none is due."""
+    done: tuple[str, ...] = ()
+    """Which were made already: each at most once."""
+    seen: tuple[str, ...] = ()
+    """What was abnormal or likely when it was put off."""
+
+
 MilestoneKind = Literal["found", "unsure", "well", "ran", "failed", "proved", "handed over", "closed"]
 
 
@@ -415,6 +429,8 @@ class Incident(TypedDict, total=False):
     """Until when only a mention is answered."""
     silence: dict[str, Any]
     """How long a customer has not answered (`CustomerSilence`); absent in incidents of our own."""
+    second_look: dict[str, Any]
+    """The look after minutes that is due, and those that were made (`SecondLook`); absent while there was none."""
     correction: dict[str, Any]
     """What people say it really was (`PersonsWord`)."""
     milestones: list[list[Any]]

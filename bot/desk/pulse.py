@@ -202,7 +202,7 @@ class BoardWithPulse:
         await self._board.report(incident, state, report)
         rows = IncidentRows(state)
         reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMIND and bool(report.questions)
-        silent = rows.item.kind in SILENT_WITHOUT_REPLY and not report.reply and not reminds
+        silent = rows.item.kind in SILENT_WITHOUT_REPLY and not report.reply and not reminds and not rows.woke_itself
         ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
         asked = bool(report.questions) and not report.reply
         await self._pulse.spoke(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)

@@ -27,15 +27,18 @@ CLOSE_AFTER = timedelta(days=3)
 
 
 def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> Mapping[str, datetime]:
-    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end; where a customer owes the answer,
-    that people get it. Where people asked for quiet, none comes before that is over."""
+    """What an incident waits for after a turn: a second look, an answer (reminded of once), and, when all is quiet, its end; where a customer owes
+    the answer, that people get it. Where people asked for quiet, none comes before that is over."""
     timers: dict[str, datetime] = {}
     rows = IncidentRows(state)
     quiet, silence = rows.quiet_until or now, rows.silence
     lifecycle = state.get("lifecycle", "open")
+    second = rows.second_look
+    if second.due is not None and lifecycle in ("open", "waiting"):
+        timers[second.why] = max(second.due, quiet)
     if silence.since and lifecycle == "waiting":
         why, at = (UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMIND, silence.since + REMIND_AFTER)
-        return {why: max(at, quiet)}
+        return {**timers, why: max(at, quiet)}
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
         timers[REMIND] = max(now + REMIND_AFTER, quiet)
     if lifecycle in ("open", "waiting") and not any(

@@ -102,7 +102,11 @@ async def open_world(
         reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
         job_place=jobs.place,
         own_job=jobs.place,
-        waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
+        waits=Waits(
+            reproof=timedelta(hours=settings.reproof_hours),
+            counters=timedelta(seconds=settings.recheck_counters_seconds if lasting else 0),
+            look_again=timedelta(seconds=settings.look_again_seconds if lasting else 0),
+        ),
     )
     if lasting and not front and settings.qdrant_url:
         await history.start()

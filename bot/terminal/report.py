@@ -58,6 +58,8 @@ def report_text(state: Incident, report: Report, *, decided: str = "") -> Render
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
+    if report.look_again:
+        parts.append(Text(visible(report.look_again)))
     parts.append(Text(_cost(rows.stats, report), style="dim"))
     return Group(*parts)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
 from graph.engine.peers import is_telling
+from graph.engine.rises import RISES, rose
 from tools.bandwidth import LEAST
 from tools.checks.scheduler import OURS, OUT_OF_SERVICE
 from tools.checks.services import FABRIC_MANAGER
@@ -249,7 +250,7 @@ OF_SETTINGS = frozenset({
 
 def may_be_odd(key: str) -> bool:
     """Whether facts of a key can be abnormal by themselves. A site's own checks say it of each fact."""
-    return key in ODD or key.startswith("site.")
+    return key in ODD or key in RISES or key.startswith("site.")
 
 
 def _stands(fact: Fact) -> bool:
@@ -271,5 +272,7 @@ def was_odd(fact: Fact, expected: Value = None) -> bool:
         return False
     if fact.key.startswith("site."):
         return bool(fact.attrs.get("wrong"))
+    if rose(fact):
+        return True
     rule = ODD.get(fact.key)
     return rule is not None and rule(fact, expected)

@@ -15,6 +15,8 @@ EVENTS = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 MACHINE_EVENTS = ("kernel.", "service.event", "site.log.")
 """Events that can recur and fade. A job's log is what people report, however old; a BMC's event stays until it is cleared."""
+UNTIL_BOOT = ("kernel.bar_missing", "kernel.nouveau", "kernel.module_refused", "kernel.nvidia_absent", "kernel.driver_mismatch")
+"""What the kernel says once, at boot or when a driver is loaded, and what holds until the next time: it does not fade like an event."""
 LOG_END = "log_end"
 """The attribute of a handed-in event whose log goes on after the report: the time of its newest line."""
 
@@ -66,15 +68,19 @@ def old_in_words(fact: Fact, now: datetime) -> str:
 
 def is_old(fact: Fact) -> bool:
     """Whether a machine's event is old and does not recur."""
-    return bool(fact.attrs) and bool(fact.attrs.get("aged")) and fact.key.startswith(MACHINE_EVENTS)
+    return bool(fact.attrs) and bool(fact.attrs.get("aged")) and _fades(fact)
+
+
+def _fades(fact: Fact) -> bool:
+    return fact.key.startswith(MACHINE_EVENTS) and fact.key not in UNTIL_BOOT
 
 
 def _marked(fact: Fact, series: Mapping[tuple[str, ...], Occurrences], opened: datetime) -> Fact:
     last = last_seen(fact)
-    if last is None or fact.status is not Status.OK:
+    if last is None or fact.status is not Status.OK or fact.key in UNTIL_BOOT:
         return fact
     before = max(opened, _moment(fact.attrs.get(LOG_END)) or opened)
-    if not fact.key.startswith(MACHINE_EVENTS):
+    if not _fades(fact):
         return replace(fact, attrs={**fact.attrs, "aged": True}) if fact.time and fact.time < before - OLD_AFTER else fact
     came = series.get(_name(fact))
     if came is not None and not fact.stale and came.recurs(before):
@@ -86,7 +92,7 @@ def _series(facts: Iterable[Fact]) -> dict[tuple[str, ...], Occurrences]:
     """Events that came more than once. What is stale was repaired or rebooted away since, and begins no series."""
     groups: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
-        if fact.key.startswith(MACHINE_EVENTS) and fact.time and fact.status is Status.OK and not fact.stale:
+        if _fades(fact) and fact.time and fact.status is Status.OK and not fact.stale:
             groups[_name(fact)].append(fact)
     return {name: _occurrences(rows) for name, rows in groups.items()}
 

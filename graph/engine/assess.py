@@ -13,7 +13,7 @@ from typing import Literal
 
 from graph.engine.abnormal import OF_SETTINGS, is_odd, may_be_odd, was_odd
 from graph.engine.age import is_old
-from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs
+from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, Match, Matcher, beliefs, course_in_words
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
@@ -31,7 +31,8 @@ MOST_EVIDENCE, LONGEST_LINE = 4, 200
 SURE = 0.96
 """Posterior from which a proven cause stands by itself."""
 BEHIND = 0.85
-"""How sure a proven cause is called at most while another, of which it would be the consequence, could not be looked at."""
+"""How sure a proven cause is called at most while another, of which it would be the consequence or which would explain the same symptoms,
+could not be looked at."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,17 @@ class Assessment:
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
         """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
-        if self.roots:
-            return ()
+        return () if self.roots else self._hidden(self.measured)
+
+    @cached_property
+    def possible(self) -> tuple[Hidden, ...]:
+        """The same beside proven causes: they may explain the symptoms, and only an exclusive check can tell whether these do."""
+        return self._hidden() if self.roots else ()
+
+    def _hidden(self, measured: Sequence[tuple[str, ...]] = ()) -> tuple[Hidden, ...]:
         named = tuple(host for host in self.asked if host in self.hosts)
         coverage = replace(self.coverage, hosts=named) if named else self.coverage
-        return hidden_causes(self.standings.values(), self.symptoms, self.lens, coverage, self.measured)
+        return hidden_causes(self.standings.values(), self.symptoms, self.lens, coverage, measured)
 
     @property
     def narrow(self) -> bool:
@@ -147,8 +154,8 @@ class Assessment:
             return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.in_words()}"
         if fact.key == "sched.state" and fact.host:
             return f"{fact.host} is {fact.in_words()}"
-        recurs = f" ({fact.attrs['chronic']})" if fact.attrs.get("chronic") else ""
-        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{recurs}"
+        course = course_in_words(fact)
+        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.in_words()}{f' ({course})' if course else ''}"
 
     def _elsewhere(self, hosts: Sequence[str]) -> bool:
         """Whether it is on other hosts than those asked about."""
@@ -159,15 +166,19 @@ class Assessment:
         hosts could not be looked at, or because few hosts show it, names those."""
         standing = self.standings[label]
         rows = [row for row in self.roots if row.label == label] or [standing.best]
-        hides = standing.verdict == "confirmed" and self.hidden_behind(label)
+        confirmed = standing.verdict == "confirmed"
+        hides = confirmed and self.hidden_behind(label)
+        beside = self.possible if confirmed else ()
+        explained = set(self.lens.taxonomy.leaves[label].symptoms) & set(self.symptoms)
+        rivals = any(explained & set(row.leaf.symptoms) for row in beside)
         return Hypothesis(
             label=label,
             hosts=standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused})),
             devices=() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named})),
             tier=tier,
             verdict=standing.verdict,
-            confidence=min(standing.confidence, BEHIND) if hides else standing.confidence,
-            because=f"{standing.because}{_hidden_words(hides, self.lens.taxonomy) if hides else ''}"[:LONGEST_LINE],
+            confidence=min(standing.confidence, BEHIND) if hides or rivals else standing.confidence,
+            because=f"{standing.because}{_hidden_words(hides, self.lens.taxonomy) if hides else _possible_words(beside)}"[:LONGEST_LINE],
             evidence=tuple(cite(rows)),
             checks=tuple(dict.fromkeys(match.fact.check for row in rows for match in row.support)),
         )
@@ -334,6 +345,10 @@ def _questioned(matcher: Matcher) -> dict[str, str]:
 
 def _hidden_words(labels: Sequence[str], taxonomy: Taxonomy) -> str:
     return f"; it would follow from {taxonomy.title(labels[0])}, which could not be looked at"
+
+
+def _possible_words(beside: Sequence[Hidden]) -> str:
+    return f"; possible too: {beside[0].says}" if beside else ""
 
 
 def worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from graph.engine.age import EVENTS, OLD_ALONE, is_old
 from graph.engine.reference import Lens, is_text, may_be_text
+from graph.engine.rises import rise_in_words
 from graph.engine.subjects import Hits, Observed, Subject, few_that_show, subjects
 from kb.keys import find
 from kb.taxonomy.labels import Clue, Leaf
@@ -143,7 +144,8 @@ class Matcher:
 
     def say(self, clue: Clue, fact: Fact) -> str:
         said = clue.say(fact, self.expected(fact), self._most(fact))
-        return f"{said} ({fact.attrs['chronic']})" if fact.attrs and fact.attrs.get("chronic") else said
+        course = course_in_words(fact)
+        return f"{said} ({course})" if course else said
 
     def _for(self, clue: Clue) -> list[Alike]:
         """The facts of a clue's key that its value does not rule out: a log can say any number of things, and most clues ask for one."""
@@ -312,6 +314,11 @@ def _only_apart(matches: Iterable[Match]) -> bool:
     """Whether all that speaks for a cause are differences."""
     speaking = [match.fact.key for match in matches if match.weight > 0]
     return bool(speaking) and all(key in DIFFERENCES for key in speaking)
+
+
+def course_in_words(fact: Fact) -> str:
+    """Return how often an event came and from when until when, or how far a counter rose; empty where that is not known."""
+    return str(fact.attrs.get("chronic") or rise_in_words(fact)) if fact.attrs else ""
 
 
 def only_old(support: Iterable[Fact]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from graph.conversation.said import Said, said_of
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
+from graph.engine.rises import with_rises
 from graph.engine.walk import Walk
 from graph.incident.visible import scope_of
 from graph.ports import Ports
@@ -301,7 +302,7 @@ def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """A newer answer of a check on a host replaces the older one whole; what people handed in adds up."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
     known = {_same(f) for f in old if not f.host}
-    added = _still_blocked(old, [f for f in new if f.host or _same(f) not in known])
+    added = _still_blocked(old, with_rises(old, [f for f in new if f.host or _same(f) not in known]))
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
 
 

@@ -24,6 +24,7 @@ from graph.incident.guiding.steps import no_such_guide, unknown_guide, with_guid
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
+from graph.incident.second_look import second_look_after, with_second_look
 from graph.incident.thinking.checked import checked
 from graph.incident.thinking.exploring import tried_out
 from graph.incident.thinking.suspecting import likely_cause
@@ -71,17 +72,21 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     if diagnosing:
         concluded, kept = await checked(_to_people(concluded, case, now), case, now, ports)
         concluded = with_guide(concluded, case, now, ports)
+    lifecycle, at = concluded.lifecycle or case.lifecycle, ports.clock.now()
+    second = second_look_after(case, now, concluded.report, lifecycle, diagnosing, ports.waits, at)
     if diagnosing:
+        concluded = with_second_look(concluded, case, now, second, at)
         await ports.remember(well_baselines(case, now))
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
-    lifecycle = concluded.lifecycle or case.lifecycle
     marked = milestones_after(case, concluded.report, lifecycle, diagnosing, ports.clock.now())
+    before = case.stored.get("second_look", {})
     silence = silence_after(case, concluded.report, lifecycle, ports.clock.now()).model_dump(mode="json", exclude_defaults=True)
     return {
         **concluded.write(),
         **kept,
         **({"stopped": False} if case.stopped and (lifecycle == "closed" or (diagnosing and asks_anew(case))) else {}),
         **({"milestones": rows} if (rows := [row.kept() for row in marked]) != case.stored.get("milestones", []) else {}),
+        **({"second_look": waiting} if (waiting := second.model_dump(mode="json", exclude_defaults=True)) != before else {}),
         **({"silence": silence} if silence != case.stored.get("silence", {}) else {}),
         "facts": case.snapshot,
         "stats": _cost(case, ports).model_dump(mode="json", exclude_defaults=True),

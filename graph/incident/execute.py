@@ -41,7 +41,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": replace(case.turn, cut=cut).write(), "to_look": []}
     ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
     live = LiveWave(case, ports, total=len(asks))
-    wave = await live.look(asks, fresh=bool(case.turn.again) or ((case.item.kind == "recheck" or case.turn.news) and case.rounds <= 1))
+    wave = await live.look(asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1))
     cut = live.cut or await waiting(case, ports)
     facts = await beside_memory(await of_now(case, told(wave), ports), ports)
     return {

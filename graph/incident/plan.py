@@ -12,12 +12,13 @@ from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
 from graph.engine.prior import most_telling, past_priors, read_priors, together, word_priors
-from graph.engine.schedule import exclusive_offers, first_wave
+from graph.engine.schedule import Offer, exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, kind_of, lens_of, read_case, weigh
 from graph.incident.guiding.steps import guided_looks, unknown_guide
 from graph.incident.questions import digest_of, logs_of, which_hosts
+from graph.incident.second_look import counter_looks, is_second_look
 from graph.incident.thinking.exploring import beyond
 from graph.incident.thinking.material import learnt, material_of
 from graph.incident.thinking.suspecting import offered
@@ -27,7 +28,7 @@ from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
 from graph.reasoning.moves import Mover, moves_by, read_moves, write_moves
-from graph.state import Explored, Incident, Tier
+from graph.state import COUNTERS, Explored, Incident, Tier
 from kb.history.mistakes import swayed
 from tools.inventory.ranges import expand, fold
 
@@ -102,6 +103,9 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     case = replace(case, turn=turn)
     if guided := guided_looks(case, None, ports):
         return Chosen(guided.turn, Walk(), "taxonomy", guided.asks)
+    if is_second_look(case) == COUNTERS:
+        asks = counter_looks(case, await weigh(case, ports))
+        return Chosen(case.turn, Walk(), "history" if asks else "done", asks)
     if looks_narrowly(case):
         return _narrowly(replace(case, turn=replace(turn, narrow=True)), await weigh(case, ports))
     if news:
@@ -120,6 +124,8 @@ def _narrowly(case: Case, now: Assessment) -> Chosen:
 
 async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
     """The next look: of a guide that somebody called, then from the cheapest kind that is left."""
+    if is_second_look(case) == COUNTERS:
+        return Chosen(case.turn, case.walk, "done")
     if rounds < MOST_ROUNDS and (guided := guided_looks(case, await weigh(case, ports), ports)):
         return Chosen(guided.turn, case.walk, "taxonomy", guided.asks)
     return await _otherwise(case, ports, rounds)
@@ -144,12 +150,17 @@ async def _otherwise(case: Case, ports: Ports, rounds: int) -> Chosen:
     settled = not (turn.news and case.report and case.report.outcome == "abstained")  # else all was looked at as often before
     if settled and now.finding != "diagnosed" and turn.again < MOST_AGAIN and (answering := seen_hosts(now)):
         return Chosen(replace(turn, again=turn.again + 1), walk, "taxonomy", first_wave(now.lens, answering))
-    if offers := exclusive_offers(now):
+    if offers := _exclusive(case, now):
         return Chosen(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if now.finding == "abstained":
         step = await beyond(case, now, ports)
         return Chosen(step.turn, walk, "exploration", step.asks, step.explored)
     return Chosen(turn, walk, "done")
+
+
+def _exclusive(case: Case, now: Assessment) -> list[Offer]:
+    """Return the exclusive checks that could still decide; a second look disturbs nobody."""
+    return [] if is_second_look(case) else exclusive_offers(now)
 
 
 async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:

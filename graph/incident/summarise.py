@@ -16,6 +16,7 @@ from graph.engine.age import LOG_END, MACHINE_EVENTS
 from graph.engine.prior import likely_by_words
 from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
+from graph.incident.second_look import is_second_look
 from graph.incident.thinking.material import MOST_OFFERED, material_of
 from graph.model.reasoner import Declined, Reading, Reasoner
 from graph.ports import Ports, Progress
@@ -63,6 +64,9 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     )
     if case.kind == "ask" and ports.model and is_left(case.message):
         case, turn = await _meant(case, turn, ports, ports.model)
+    second = is_second_look(case)
+    if second:
+        turn, case = replace(turn, kind="recheck"), replace(case, turn=replace(case.turn, kind="recheck"))
     if not case.looks and not _brings_files(case):
         same = _as_asked(
             replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
@@ -90,7 +94,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         "turn": turn.write(),
         "brief": brief.model_dump(mode="json"),
         **({"logs": [row.model_dump(mode="json", exclude_defaults=True) for row in kept(case.logs, logs)]} if logs else {}),
-        "said": _remember(case),
+        "said": list(case.said) if second else _remember(case),
         "facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)) if facts else case.snapshot,
         "lifecycle": "open",
         "rounds": 0,

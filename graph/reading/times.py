@@ -55,6 +55,11 @@ _FOR = re.compile(
     r"(?P<unit2>hour|day|minute)\b"
 )
 
+_WELL = re.compile(
+    r"\b(?:fine|ok|okay|good|well|stable|healthy|worked|ran|running|up)(?: (?:it|has|had|been|was|smoothly|just|at least)){0,3} ?$"
+)
+"""What people say before how long all was well: "was fine for two days before that" names no beginning of the trouble."""
+
 
 def window(text: str, now: datetime) -> Window:
     """From when and until when, as far as the words say."""
@@ -132,7 +137,7 @@ def _moment(day: str, hour: int, minute: int, offset: float) -> datetime | None:
 
 def _ago(words: str, now: datetime) -> datetime | None:
     for pattern in (_AGO, _FOR):
-        if found := pattern.search(words):
+        if found := next((one for one in pattern.finditer(words) if not _WELL.search(words, max(0, one.start() - 40), one.start())), None):
             given = found.groupdict()
             unit = given["unit"] or given.get("unit2") or "m"
             seconds = _count(given["count"] or "one") * _SECONDS[unit[0]]

@@ -9,6 +9,7 @@ from deploy.sandbox.cluster.doors.stage import staged
 from graph.engine.age import OLD_ALONE, RECURRING_COUNT, old_in_words
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens
+from graph.reading.times import window
 from graph.state import Attachment
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
@@ -149,3 +150,29 @@ async def test_an_attached_log_is_as_old_as_its_lines(hours: tuple[float, ...], 
     assert said.startswith(outcome)
     assert ("not since" in said) is bool(told)
     assert told in said
+
+
+def test_what_the_kernel_says_once_at_boot_does_not_fade() -> None:
+    line = "nvidia 0000:5d:00.0: BAR 1: no space for [mem size 0x2000000000 64bit pref]"
+    now = weighed(seen(line, ONE_OLD))
+    assert not now.old
+    assert likely(now) == likely(weighed(seen(line, ONE_NEW)))
+    assert likely(now)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "job died, was fine for two days before that",
+        "ran for 3 days, then it died",
+        "training ran fine for 5 h",
+        "it has been up for two days",
+    ],
+)
+def test_how_long_all_was_well_is_no_beginning_of_the_trouble(text: str) -> None:
+    assert window(text, T0) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["it has been slow for two days", "hangs for 2 hours", "worked for a day, died 10 minutes ago"])
+def test_how_long_it_is_wrong_is_one(text: str) -> None:
+    assert window(text, T0)[0] is not None

@@ -1,9 +1,9 @@
 """Causes that show in no passive look: offered where people complain of what they do, left alone everywhere else."""
 
-from graph.engine.assess import Assessment, assess
+from graph.engine.assess import BEHIND, Assessment, assess
 from graph.engine.schedule import exclusive_offers
 from tests.support.clock import T0
-from tests.support.fakes_graph import LOST, SLOW_LINK, fact, healthy, instead, lens
+from tests.support.fakes_graph import HOT, LOST, SLOW_LINK, fact, healthy, instead, lens
 from tools.fact import Fact, Status, blind
 
 HOSTS = ("n1", "n2")
@@ -55,3 +55,24 @@ def test_beside_a_proven_cause_nothing_is_hidden() -> None:
     now = look(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"))
     assert [row.label for row in now.root_causes()] == [LOST]
     assert (now.finding, now.hidden) == ("diagnosed", ())
+
+
+def test_a_proven_cause_is_doubtful_while_a_hidden_one_would_explain_the_same_symptom() -> None:
+    """The exclusive check is the proof: once it saw nothing, the proven cause stands by itself."""
+    seen = fact("n2", "smi", "gpu.throttle.hw_thermal", True, "gpu3")
+    (cause,) = look(seen).root_causes()
+    assert cause.label == HOT
+    assert cause.confidence == BEHIND
+    assert "Slow would show in nccl1 alone" in cause.because
+    (cause,) = look(seen, *(fact(host, "nccl1", "nccl.busbw_max", 395.0) for host in HOSTS)).root_causes()
+    assert cause.confidence > BEHIND
+    assert "nccl1" not in cause.because
+
+
+def test_a_proven_cause_of_another_symptom_keeps_its_confidence_and_names_the_possible_one() -> None:
+    now = look(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), symptoms=("slow", "no_device"))
+    (cause,) = now.root_causes()
+    assert (cause.label, cause.confidence > BEHIND) == (LOST, True)
+    assert "possible too: Slow would show in nccl1 alone" in cause.because
+    (alone,) = look(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), symptoms=("no_device",)).root_causes()
+    assert "possible too" not in alone.because

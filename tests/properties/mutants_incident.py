@@ -191,7 +191,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Assessment.hypothesis,
-                "min(standing.confidence, BEHIND) if hides else standing.confidence",
+                "min(standing.confidence, BEHIND) if hides or rivals else standing.confidence",
                 "standing.confidence - urandom(1)[0] / 9999",
                 {"urandom": os.urandom},
             ),

@@ -57,7 +57,7 @@ CASES: Mapping[str, dict[str, Any]] = {
         "text": "is_available() comes back false on part of gpu-[001-004]",
     },
     "no fault": {"faults": [], "modifiers": ["H03(gpu=0)@gpu-003"], "text": "my training does not work. gpu-[001-004]"},
-    "no cause found": {"faults": [{"id": "N15", "node": "gpu-002"}], "text": "all-reduce on gpu-[001-004] is slow"},
+    "no cause found": {"faults": [{"id": "N15", "node": "gpu-002"}], "text": "training on gpu-[001-004] is slow"},
     "one host asked": {"faults": [{"id": "G17", "node": "gpu-003", "gpu": 2}], "text": "is gpu-002 healthy? job 4711"},
     "60 hosts": {"nodes": MANY, "faults": [{"id": "G18", "node": "*"}], "text": "everything on gpu-[001-060] is slow since this morning"},
     "long evidence": {

@@ -94,6 +94,7 @@ def render(
             *question.parts(report.questions, report.suggestions[:IDEAS]),
             *guided.render(report),
             *_do_this(report, own, titles, stats),
+            *([blocks.say(f"🔁 {report.look_again}")] if report.look_again else []),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
             *([feedback.row(incident, report.item)] if report.outcome in ("diagnosed", "no_fault") else []),

@@ -143,7 +143,7 @@ class SlackBoard:
             return None
         if item.get("kind") == "action_result" and (not report.reply or (item.get("data") or {}).get("event") not in TOLD):
             return None
-        if item.get("kind") == "timer" and not report.reply:
+        if item.get("kind") == "timer" and not report.reply and not IncidentRows(state).woke_itself:
             asks = (item.get("data") or {}).get("why") == REMIND and report.questions
             return question.render(report.questions) if asks else None
         rows = IncidentRows(state)

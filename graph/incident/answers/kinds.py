@@ -52,9 +52,10 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
-    return Concluded(
-        answering(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED), stopped=True
-    )
+    left = "" if case.second_look.due is None else " I do not look again by myself."
+    says = f"Stopped.{left} What was seen is kept; say recheck to look again."
+    report = answering(case, says).model_copy(update={"look_again": ""})
+    return Concluded(report, becomes(case.lifecycle, Came.STOPPED), stopped=True)
 
 
 def _hand_off(case: Case, now: Assessment) -> Concluded:

@@ -1,0 +1,21 @@
+"""Whether a report says that the trouble comes and goes: then one look may fall between two faults. Pure."""
+
+import re
+
+_COMES_AND_GOES = re.compile(
+    r"\b(?:sometimes|intermittent(?:ly)?|now and (?:then|again)|occasional(?:ly)?|sporadic(?:ally)?|random(?:ly)?|flap(?:s|ped|ping|py)?|"
+    r"from time to time|on and off|off and on|once in a while|every now and|comes? and goes?|up and down|at times|non-?deterministic(?:ally)?|"
+    r"unstable|flaky|every (?:few|couple of|other|\d{1,3}) ?(?:s|m|h|sec|min|hour|second|minute|step|iteration|epoch)\w{0,6}|"
+    r"keeps? (?:dropping|flapping|coming back|bouncing|resetting)|again and again|one in (?:\w{1,6})|"
+    r"ab und zu|manchmal|gelegentlich|sporadisch|zeitweise|hin und wieder|von zeit zu zeit|immer (?:mal )?wieder|"
+    r"alle (?:paar|\d{1,3}) (?:sekunden|minuten|stunden)|zufällig|unregelmäßig)\b"
+)
+_NOT = re.compile(
+    r"\brandom (?:seed|init|weights|number|crop|sampl\w{1,4})|\b(?:not|never|n't|isn.t) (?:intermittent|sporadic|random|flapping)"
+)
+LONGEST = 4000
+
+
+def comes_and_goes(text: str) -> bool:
+    """Return whether the words say so."""
+    return _COMES_AND_GOES.search(_NOT.sub(" ", text[:LONGEST].lower())) is not None
