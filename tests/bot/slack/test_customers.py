@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -469,7 +469,7 @@ class WritesDown:
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
 
-    def begin(self, incident: str, place: Origin) -> None:
+    def begin(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
         self.begun.append((incident, place.channel, "everything"))
 
     def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:

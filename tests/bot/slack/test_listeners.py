@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import structlog
@@ -808,7 +808,7 @@ class Writing:
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
 
-    def begin(self, incident: str, place: Origin) -> None:
+    def begin(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
         self.begun.append((incident, place.channel, place.user))
 
     def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
