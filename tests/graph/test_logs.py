@@ -37,7 +37,12 @@ class Desk:
 
     def __init__(self) -> None:
         self.world = World(
-            fleet=FakeFleet(instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0"))), model=FakeModel()
+            fleet=FakeFleet(
+                instead(
+                    healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0"), fact("n2", "nccl1", "check.skipped", "busy")
+                )
+            ),
+            model=FakeModel(),
         )
         self.graph = build_incident_graph(InMemorySaver())
 
