@@ -58,7 +58,7 @@ _FOR = re.compile(
 _WELL = re.compile(
     r"\b(?:fine|ok|okay|good|well|stable|healthy|worked|ran|running|up)(?: (?:it|has|had|been|was|smoothly|just|at least)){0,3} ?$"
 )
-"""What people say before how long all was well: "was fine for two days before that" names no beginning of the trouble."""
+"""What people say before a length of time in which all was well: it names no beginning of the trouble."""
 
 
 def window(text: str, now: datetime) -> Window:

@@ -24,7 +24,7 @@ from tests.graph.test_blind_phrases import ACTING
 
 ODD = Phrase("blind_third", Intent.EXPLAIN, "convince me")
 PLAIN = Phrase("blind_third", Intent.STATUS, "status")
-NO_WORD = Phrase("blind_third", Intent.STOP, "call off the search")
+NO_WORD = Phrase("blind_third", Intent.STOP, "bring the curtain down")
 
 
 @pytest.fixture(scope="module")

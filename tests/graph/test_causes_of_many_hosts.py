@@ -1,6 +1,6 @@
 """What hosts share, a server, a switch or a rack, is the cause where enough of them show it; where few do, it stays undecided."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -24,6 +24,7 @@ class Shows(NamedTuple):
     value: Value
     well: Value = None
     devices: tuple[str | None, ...] = (None,)
+    attrs: Mapping[str, int] = {}
 
 
 CLUSTER: tuple[tuple[str, Shows], ...] = (
@@ -40,7 +41,7 @@ PLACES: tuple[tuple[str, Place, Shows], ...] = (
     ("OTHER.INFRA.Rack_Cooling", "rack", Shows("smi", "gpu.throttle.hw_thermal", True, False, GPUS)),
     ("OTHER.INFRA.Rack_Cooling", "rack", Shows("ipmi", "ipmi.inlet", 43, 22)),
     ("INTERCONNECT.SWITCH.Leaf_Degraded", "leaf", Shows("fabric", "fabric.degraded", 2, 0)),
-    ("INTERCONNECT.ROCE.PFC_Misconfigured", "leaf", Shows("eth", "net.rx_discards", 200000, 0, ("eth0",))),
+    ("INTERCONNECT.ROCE.PFC_Misconfigured", "leaf", Shows("eth", "net.rx_discards", 200000, 0, ("eth0",), {"per_day": 50_000})),
 )
 
 
@@ -52,7 +53,11 @@ def seen(label: str, shows: Shows, guilty: int, hosts: tuple[str, ...] = HOSTS) 
     facts: list[Fact] = []
     for place, host in enumerate(hosts):
         value = shows.value if place < guilty else shows.well
-        facts += [Fact(shows.check, shows.key, value, device, host=host, time=T0) for device in shows.devices if value is not None]
+        facts += [
+            Fact(shows.check, shows.key, value, device, host=host, time=T0, attrs=shows.attrs)
+            for device in shows.devices
+            if value is not None
+        ]
     return [*looked, *facts]
 
 

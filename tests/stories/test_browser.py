@@ -38,7 +38,7 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await thread.get_by_test_id("button-diagnosis.details").last.click()
         modal = page.get_by_test_id("modal")
         await expect(modal).to_contain_text("Xid (PCI:")
-        await expect(modal).to_contain_text("sha256")
+        await expect(modal).to_contain_text("On site")
         await shot(page, "2-details")
         await page.keyboard.press("Escape")
         await expect(modal).to_be_hidden()

@@ -16,7 +16,7 @@ from tests.support.samples_cards import CASES, seen_of
 pytestmark = needs_chromium
 
 CHANNEL, WIDTH, HEIGHT = "C0GPUINC", 390, 844
-TOGETHER = 1100
+TOGETHER = 1450  # pixels: a diagnosis and an approval with its jobs, outage, cost of waiting and the whole command
 """Pixels that a diagnosis and its approval may take together."""
 
 

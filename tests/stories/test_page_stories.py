@@ -43,7 +43,7 @@ ENDINGS = {
     ),
     "slow-gpu": Ending("GPU clocks locked low", "gpu-002/gpu2", fix="Approve? Reset locked", done="Passes now", not_said=("gpu-004",)),
     "own-mistake": Ending("NCCL_SOCKET_IFNAME wrong", "no machine at fault", asked="no machine is at fault"),
-    "liar": Ending("A disk failed", "gpu-001", fix="Approve? Drain gpu-001", not_said=("on gpu-004", "Closed", "Reset")),
+    "liar": Ending("File system remounted read-only", "gpu-001", fix="Approve? Drain gpu-001", not_said=("on gpu-004", "Closed", "Reset")),
     "nothing-wrong": Ending("No fault found", "nothing abnormal", asked="gpu-002: 23 checks"),
 }
 

@@ -50,6 +50,7 @@ def test_card_terminal_and_document_say_the_same_of_each_file(reply: str) -> Non
         "not_understood": 0,
         "foreign": "",
         "recognised": True,
+        "not_run": "",
         "says": SAID[0],
     }
 

@@ -34,7 +34,7 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("approve", "Words approve nothing"),
     ("lgtm, go ahead", "Words approve nothing"),
     ("why?", "GPU fell off the PCIe bus (gpu-003/gpu5)"),
-    ("how sure are you?", "99 % sure"),
+    ("how sure are you?", "98 % sure"),
     ("why do you think it is the GPU", "GPU fell off the PCIe bus"),
     ("why not the network?", "ruled out"),
     ("could it be the network?", "ruled out"),

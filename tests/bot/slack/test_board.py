@@ -21,8 +21,8 @@ from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
 from graph.report import PlannedAction, Report, SharedCause, ShownOutput, ShownPicture
-from graph.state import Evidence, Hypothesis, Incident, Ladder, Milestone, Origin, Stats
-from tests.support.clock import SetClock
+from graph.state import Evidence, Hypothesis, Incident, Item, Ladder, Milestone, Origin, Stats
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
@@ -648,7 +648,7 @@ async def test_a_hand_off_stands_although_the_evidence_cannot_be_uploaded(place:
 
 async def test_a_timer_that_changed_nothing_is_silent_and_a_reminder_asks_again(place: Place) -> None:
     def timer(why: str) -> dict[str, Any]:
-        return {"item": {"kind": "timer", "data": {"why": why}}}
+        return {"item": Item(id=why, incident="i1", kind="timer", at=T0, data={"why": why}).model_dump(mode="json")}
 
     asked = REPORT.model_copy(update={"questions": ("Which hosts?",)})
     await place.board().report("i1", place.state(**timer("auto_close")), asked.model_copy(update={"item": "t1"}))
