@@ -21,7 +21,7 @@ from tests.bench.run import Teller, run
 from tests.bench.wild import wild_cases
 
 HERE = Path(__file__).parent
-KNOWN, KNOWN_RECORDED, RECORDING = HERE / "b8.json", HERE / "b9.json", HERE / "answers" / "cases-b9.jsonl"
+KNOWN, KNOWN_RECORDED, RECORDING = HERE / "b8.json", HERE / "b9.json", HERE / "answers" / "wild-b9.jsonl"
 SEED = "1"
 SURE = 0.9
 """A confidence from which a wrong cause counts as sure and wrong."""

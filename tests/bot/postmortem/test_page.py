@@ -116,7 +116,7 @@ async def test_128_hosts_take_few_rows_and_no_host_is_lost() -> None:
     heat, tree = pictures(page)[1:]
     assert "128 hosts" in heat.words
     assert (len(heat.rows), heat.rows[1][0]) == (129, "gpu-001")
-    assert tree.words.startswith("Found: HW thermal slowdown.")
+    assert tree.words.startswith("Found: Hardware thermal slowdown of a GPU.")
 
 
 @pytest.mark.parametrize("name", EXTREMES)
