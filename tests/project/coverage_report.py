@@ -111,7 +111,7 @@ _CACHING = {name: _caching(check) for name, check in CHECKS.items()}
 class Healed(Cluster):
     """The same cluster and the same end of its job, without the fault."""
 
-    def world(self, at: float = 0.0, *, faded: bool = False) -> ClusterState:
+    def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         world = super().world(at, faded=True)
         if not any(row.fault in BUILT for row in self.happenings):
             return world

@@ -142,7 +142,7 @@ def test_a_fault_may_heal_while_it_is_looked_at() -> None:
 def test_what_an_operator_set_does_not_come_and_go(fault: str) -> None:
     """Partitions, the kind of network and the image stay the same from look to look; only the fault's effects hide."""
     of = cluster(fault, modifiers=["R11(seen=1of3)"])
-    world, faded = of.world(), of.world(faded=True)
+    world, faded = of.world(), of.world(hidden=True)
     for name, node in world.nodes.items():
         other = faded.nodes[name]
         assert [(hca.pkeys, hca.link_layer) for hca in other.hcas] == [(hca.pkeys, hca.link_layer) for hca in node.hcas]

@@ -284,7 +284,7 @@ class Cluster(Repairable):
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
         """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""
-        return self.world(at, faded=self._hides(host, command, at)).nodes[host]
+        return self.world(at, hidden=self._hides(host, command, at)).nodes[host]
 
     def _hides(self, host: str, command: str, at: float) -> bool:
         concerned = [row for row in self._plan.of("R11", "R12") if row.host in ("", "*", host)]

@@ -69,15 +69,15 @@ class Simulation:
             return world.controller.reachable
         return host in self.hosts and world.nodes[host].reachable
 
-    def world(self, at: float = 0.0, *, faded: bool = False) -> ClusterState:
+    def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         """Everything as it is `at` seconds after t0."""
         age, at = self._age, self._since_t0(at)
         happened = tuple(h for h in self._plan.happenings if h.at - age <= at)
-        key = (age, faded, tuple(id(h) for h in happened))
+        key = (age, faded, hidden, tuple(id(h) for h in happened))
         if key not in self._built:
             if self._clock:
                 self._built.clear()
-            self._built[key] = worlds.build(_moved(replace(self._plan, happenings=happened), age), faded=faded)
+            self._built[key] = worlds.build(_moved(replace(self._plan, happenings=happened), age), faded=faded, hidden=hidden)
         return self._built[key]
 
     def watch(self, changed: Callable[[], None]) -> None:

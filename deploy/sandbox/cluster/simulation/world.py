@@ -16,8 +16,9 @@ from deploy.sandbox.cluster.simulation import deeds
 from deploy.sandbox.cluster.simulation.stints import START_SECONDS, Stint, job_met, stints
 
 
-def build(plan: Plan, *, faded: bool = False) -> ClusterState:
-    """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else."""
+def build(plan: Plan, *, faded: bool = False, hidden: bool = False) -> ClusterState:
+    """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else.
+    `hidden`: the same, but what an operator set (image, partitions, kind of network) stays as it is."""
     runs = stints(plan)
     job = runs[-1].job
     nodes = {name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}
@@ -30,8 +31,8 @@ def build(plan: Plan, *, faded: bool = False) -> ClusterState:
         _fade(world, plan)
     lasting = [row for row in plan.happenings if row.ended is None]
     _happen(world, [row for row in lasting if row.after == 0], plan, runs)
-    if faded:
-        _fade(world, plan)
+    if faded or hidden:
+        _fade(world, plan, settings=hidden)
     for modifier in plan.modifiers:
         row = CONTROLS.get(modifier.id) or MODIFIERS.get(modifier.id)
         if row is not None:
@@ -82,17 +83,22 @@ def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]
     return scenes
 
 
-def _fade(world: ClusterState, plan: Plan) -> None:
-    """Make the nodes healthy again. Logs stay, and so does what changes only by an operator's hand: the image, the kind of network, its partitions."""
+def _fade(world: ClusterState, plan: Plan, *, settings: bool = False) -> None:
+    """Make the nodes healthy again; their logs stay. With `settings`, so does what only an operator changes: image, kind of network, partitions."""
     for index, (name, sick) in enumerate(world.nodes.items()):
         node = _node(plan, name, index, world.job)
         node.kernel_log, node.journal, node.booted = sick.kernel_log, sick.journal, sick.booted
-        node.around.image = sick.around.image
-        for hca, was in zip(node.hcas, sick.hcas, strict=True):
-            hca.pkeys = was.pkeys
-            if hca.link_layer != was.link_layer:
-                hca.link_layer, hca.rate, hca.lid, hca.sm_lid = was.link_layer, was.rate, was.lid, was.sm_lid
+        if settings:
+            _keep_settings(node, sick)
         world.nodes[name] = node
+
+
+def _keep_settings(node: NodeState, sick: NodeState) -> None:
+    node.around.image = sick.around.image
+    for hca, was in zip(node.hcas, sick.hcas, strict=True):
+        hca.pkeys = was.pkeys
+        if hca.link_layer != was.link_layer:
+            hca.link_layer, hca.rate, hca.lid, hca.sm_lid = was.link_layer, was.rate, was.lid, was.sm_lid
 
 
 def _settle(world: ClusterState) -> None:
