@@ -149,7 +149,7 @@ class Assessment:
         return frozenset(key for key, shows in where.items() if len(hosts) >= ENOUGH_TO_COUNT and shows >= hosts)
 
     def _unexplained(self, fact: Fact) -> str:
-        """An abnormality in words. That somebody took a node out of service is told as that."""
+        """Describe an abnormality. A node that an operator took out of service is described as such."""
         if fact.key in self.shared_by_all:
             return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.in_words()}"
         if fact.key == "sched.state" and fact.host:

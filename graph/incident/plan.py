@@ -164,7 +164,7 @@ def _exclusive(case: Case, now: Assessment) -> list[Offer]:
 
 
 async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
-    """Return the next hosts to look at, none where people named some that nobody knows.
+    """Return the next hosts to look at, none if the report names only unknown hosts.
 
     The rest of a small fleet is looked at too: people may blame the wrong host, and one cause may hide another. In a larger one named hosts are
     the subject: beside them are looked at those that their errors name, those of a job that was named, and a few peers to compare with. An option

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from graph.engine.assess import Assessment
+from graph.engine.belief import CERTAIN
 from graph.engine.rises import RISES
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
@@ -19,8 +20,6 @@ from graph.report import Report
 from graph.state import COUNTERS, LOOK_AGAIN, Lifecycle, SecondLook
 from tools.fact import Status
 
-DOUBTFUL: Final = 0.95
-"""A root cause below this confidence is no end of the search."""
 MOST_SEEN: Final = 64
 
 
@@ -78,7 +77,7 @@ def announcement(row: SecondLook) -> str:
 
 def _undecided(report: Report) -> bool:
     if report.outcome == "diagnosed":
-        return min((row.confidence for row in report.root_causes), default=1.0) < DOUBTFUL
+        return min((row.confidence for row in report.root_causes), default=1.0) < CERTAIN
     return report.outcome in ("abstained", "no_fault")
 
 

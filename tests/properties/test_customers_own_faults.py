@@ -177,4 +177,4 @@ def test_every_cause_that_is_theirs_is_played() -> None:
 
 
 ENDED_BY_SLURM = {"OTHER.SCHED.Job_Cancelled", "OTHER.SCHED.Time_Limit_Reached"}
-"""Ends of a job that the scheduler alone proves, and that no fault of the simulator makes: `tests/graph` plays them."""
+"""Ends of a job that only the scheduler proves and that no simulated fault makes. `tests/kb/test_taxonomy.py` decides them from facts."""

@@ -1,4 +1,4 @@
-"""Show the jobs and users on the nodes of an action. They stand beside the action and are no part of it: jobs start and end meanwhile."""
+"""Show the jobs and users on the nodes of an action. They are not part of the signed action, because jobs start and end while it waits."""
 
 from bot.cards.approvals.process import Rows
 from bot.cards.text import Line, bold, plain

@@ -33,7 +33,7 @@ THEIRS = ("job.", "env.", "vers.")
 
 
 BEGUN: frozenset[State] = frozenset({"repairing", "proved", "closed"})
-"""States in which somebody approved what is done about a cause of ours."""
+"""States in which an approver has approved the fix of a provider-side cause."""
 
 
 @dataclass(frozen=True, slots=True)

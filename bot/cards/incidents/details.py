@@ -1,4 +1,4 @@
-"""Everything behind a diagnosis, to read: evidence, what was ruled out and why, where nobody could look, logs, cost, the walk, hardware ids.
+"""Show all details of a diagnosis: evidence, ruled-out causes with reasons, failed looks, logs, cost, the walk, hardware ids.
 Made from the stored incident as it is when it is asked for; what does not fit is counted, never left out silently.
 """
 

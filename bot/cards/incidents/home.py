@@ -59,7 +59,7 @@ class OpenIncident:
     elsewhere: bool = False
     """Whether another incident works on all that it found."""
     stopped: bool = False
-    """Whether it was stopped, and nobody asked for a new look since."""
+    """Whether the incident was stopped and no new look was asked for since."""
     answered: bool = False
     """Whether nothing of it is left for us: a customer was told how to mend it, or that nothing is wrong."""
 

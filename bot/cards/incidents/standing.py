@@ -91,7 +91,7 @@ PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 def standing(
     rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
 ) -> IncidentStanding:
-    """Of a stored incident. `taken_by`: the name of whoever has its ticket; `theirs`: causes that are a customer's to mend; `lost`: approvals
+    """Return the status of a stored incident. `taken_by`: the name of the ticket's assignee; `theirs`: causes that the customer mends; `lost`: approvals
     of running actions whose hosts do not answer."""
     match rows.lifecycle:
         case "closed":

@@ -51,7 +51,7 @@ async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: C
 
 
 async def _is_worked_on(surface: Surface, incident: str) -> bool:
-    """Return whether a second report belongs into this incident: a turn waits or runs, an action is under way, or somebody wrote lately."""
+    """Return whether a second report joins this incident: a turn waits or runs, an action is under way, or a person wrote lately."""
     waiting = await surface.inbox.peek(incident)
     if waiting:
         return waiting[-1].kind != "stop"

@@ -185,7 +185,7 @@ def _is_alone(surface: Surface, arrival: Arrival, said: Said, before: Before) ->
 
 
 async def _passed_over(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
-    """Say once per window that a message was not read as something for us: a person alone speaks to nobody else."""
+    """Tell the only person in a thread, once per window, that a message was not understood as addressed to the bot."""
     async with storing():
         first = await surface.pulse.passes_over(incident, arrival.ts)
     return await _answer(surface, arrival, notes.passed_over()) if first else Heard()
