@@ -9,7 +9,7 @@ from typing import Final
 from graph.conversation.said import Vocabulary
 from graph.conversation.spelling import LONGEST, spell
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
-from graph.reading.fine_hosts import hosts_called_fine
+from graph.reading.fine_hosts import hosts_called_fine, hosts_left_out
 from graph.reading.hosts import hosts_in, job_in
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
@@ -39,6 +39,7 @@ class Mentions:
 
     hosts: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     group: str = ""
     job: str = ""
     device: str = ""
@@ -61,6 +62,7 @@ class Register:
         fine = hosts_called_fine(text, names.book) if len(self._found.hosts) > 1 else frozenset()
         if blamed := tuple(host for host in self._found.hosts if host not in fine):
             self._found = replace(self._found, hosts=blamed)
+        self._left_out = hosts_left_out(text, names.book)
         self._job = job_in(text)
         self._wordy = names.book.wordy
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
@@ -91,9 +93,11 @@ class Register:
         }
         labels, category = self._causes(text, words, used)
         known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())
+        spoken = dict.fromkeys((*known, *(self._wordy[word] for word in words if word in self._wordy)))
         return Mentions(
-            hosts=tuple(dict.fromkeys((*known, *(self._wordy[word] for word in words if word in self._wordy)))),
+            hosts=tuple(host for host in spoken if host not in self._left_out),
             unknown=unknown,
+            left_out=tuple(sorted(self._left_out)),
             group=next((groups[word] for word in words if word in groups), ""),
             job=job,
             device=device if not device.isdigit() else f"gpu{device}",

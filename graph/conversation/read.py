@@ -108,6 +108,7 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         text=text,
         hosts=hosts,
         unknown_hosts=tuple(dict.fromkeys(host for row in named for host in row.unknown)),
+        left_out=tuple(dict.fromkeys(host for row in named for host in row.left_out)),
         group=group or (OTHERS if "other" in ideas else ALL if "every" in ideas else ""),
         job=next((row.job for row in named if row.job), ""),
         labels=causes.labels[:MOST_LABELS] if causes else (),

@@ -28,6 +28,8 @@ class Said(Stored):
     hosts: tuple[str, ...] = ()
     unknown_hosts: tuple[str, ...] = ()
     """Named like hosts, and none that may be spoken of."""
+    left_out: tuple[str, ...] = ()
+    """Hosts that it excepts: “all but gpu-003”. Nothing is asked for there."""
     group: str = ""
     """A group of the inventory, `ALL` or `OTHERS`."""
     job: str = ""

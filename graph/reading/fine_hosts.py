@@ -29,7 +29,7 @@ _LIMITED = re.compile(
 """What takes back that a host is fine."""
 _BEFORE = re.compile(
     r"\b(?:(?:all|every(?:thing|one)?|each|any|none|(?:every|each|all|any|the other|other) (?:other )?(?:the )?(?:nodes?|hosts?|machines?|ones?)) "
-    r"(?:but|except(?: for)?|besides|apart from|other than|bar)|except(?: for)?|apart from|other than|excluding|unlike|but not (?:on )?|"
+    r"(?:but|except(?: for)?|besides|apart from|other than|bar)|except(?: for)?|apart from|other than|excluding|unlike|(?:but|,) ?not (?:on )?|"
     r"not on|compared (?:to|with)|alle (?:ausser|außer)|außer|ausser|tous sauf|sauf|todos menos|menos|excepto|"
     r"(?P<kind>healthy|working|good) (?:nodes?|hosts?|machines?|ones?|peers?)?|"
     rf"(?P<on>works? {_ADVERBS}(?:{_GOOD} )?on|(?:runs?|is|are|it['’]s|all) {_ADVERBS}{_GOOD} on|fine on|ok(?:ay)? on|no (?:problems?|issues?|errors?) on|"
@@ -65,6 +65,17 @@ def hosts_called_fine(text: str, book: HostBook) -> frozenset[str]:
     names = [frozenset(sort_out(span.names, book, lenient=True).hosts) for span in spans]
     blamed = frozenset[str]().union(*(row for at, row in enumerate(names) if at not in fine))
     return frozenset[str]().union(*(names[at] for at in fine)) - blamed
+
+
+def hosts_left_out(text: str, book: HostBook) -> frozenset[str]:
+    """Return the known hosts that a text leaves out: `drain all but gpu-003`. Where all others are called fine, none is left out."""
+    text = text[:LONGEST]
+    if not _MAY_BE.search(text):
+        return frozenset()
+    spans = host_spans(text, book)
+    places = [at for at in range(len(spans)) if _left_out(text, spans, at)]
+    ends = {place for at in places for place in range(at, _last_of_list(text, spans, at) + 1)}
+    return frozenset(host for at in ends for host in sort_out(spans[at].names, book, lenient=True).hosts)
 
 
 def _fine_spans(text: str, spans: list[HostSpan]) -> set[int]:
@@ -136,6 +147,15 @@ def _said_before(text: str, spans: list[HostSpan], at: int) -> bool:
     if found["kind"] or found["on"]:
         before, end = found.string[: found.start()], spans[at].end
         return not (_taken_back(text, spans, at, end) or _LIMITED.match(text, end) or _ASKED.search(before) or _DENIED.search(before))
+    return _left_out(text, spans, at)
+
+
+def _left_out(text: str, spans: list[HostSpan], at: int) -> bool:
+    """Whether words before the host take it out of what is said or wanted."""
+    start = spans[at].start
+    found = _BEFORE.search(text[max(0, start - 80) : start])
+    if found is None or found["kind"] or found["on"]:
+        return False
     begin = max((end.end() for end in _END.finditer(text, 0, start)), default=0)
     stop = _END.search(text, spans[at].end)
     sentence = f"{text[begin:start]} {text[spans[at].end : stop.start() if stop else len(text)]}"

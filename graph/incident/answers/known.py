@@ -80,13 +80,16 @@ class HostsMeant:
 
 
 def meant(asked: Asked) -> HostsMeant:
-    """Those that it names, a group's, or all; else those at fault, else all that were looked at."""
+    """Those that it names, a group's, or all, but for those that it leaves out; else those at fault, else all that were looked at."""
     said, visible_ones = asked.said, set(asked.case.visible)
     named = tuple(host for host in said.hosts if host in visible_ones)
     if named or said.unknown_hosts:
         return HostsMeant(named)
     if said.group and said.group not in (ALL, OTHERS):
-        return HostsMeant(tuple(host for host in asked.ports.inventory.groups.get(said.group, ()) if host in visible_ones))
+        members = asked.ports.inventory.groups.get(said.group, ())
+        return HostsMeant(tuple(host for host in members if host in visible_ones and host not in said.left_out))
+    if said.left_out:
+        return HostsMeant(tuple(host for host in asked.seen if host not in said.left_out))
     if said.group == ALL:
         return HostsMeant(asked.seen)
     if said.group == OTHERS:

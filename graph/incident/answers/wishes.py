@@ -3,6 +3,7 @@
 Nothing is wished that no cause asks for, and nothing runs before somebody presses Approve.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,16 @@ MOST_WISHED = 8
 ON_APPROVE = "starts only when somebody presses Approve."
 NO_CARD, NOTHING_TO_UNDO = "I put up no card", "There is nothing to undo"
 """What a refusal begins with."""
+WHICH_HOSTS = "Which hosts do you mean?"
+"""What is asked where a wish names hosts and speaks of others, too: “drain everything, leave gpu-003”."""
+_LONGEST_WISH = 400
+"""Characters of a wish in which words for other hosts are looked for."""
+_MORE_HOSTS = re.compile(
+    r"\b(?:(?:all|every|each|any)\b(?!(?: of)?(?: the| its| \d{1,2})? (?:gpus?|cards?|devices?|jobs?|process\w*|ranks?)\b)"
+    r"|everything|anything|everyone|others?|rest|remaining|instead of|rather than|without|minus|leave|keep|spare|unless"
+    r"|(?:don['’]?t|do not|never|not) (?:drain|reboot|reset|restart|touch|cycle|power|cancel|kill|run|test|return|undo|resume)\w*)\b",
+    re.IGNORECASE,
+)
 AGAIN = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 """Ends after which a fix may be put up once more."""
 
@@ -42,6 +53,8 @@ def put_up(asked: Asked, lines: Sequence[str], ladders: Sequence[Ladder]) -> Con
 async def run_check(asked: Asked) -> Concluded:
     """A test that needs idle GPUs, put up for decision on the hosts named."""
     checks, named = asked.now.lens.checks, meant(asked)
+    if unclear := which_hosts(asked):
+        return say(asked, unclear)
     hosts = named.hosts[:MOST_HOSTS] if named.named else ()  # whose GPUs are taken is nobody's guess
     row = checks.get(asked.said.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
@@ -77,6 +90,8 @@ async def wish_remedy(asked: Asked) -> Concluded:
         )
     if remedy.id == "resume_node":
         return await undo(asked)
+    if unclear := which_hosts(asked):
+        return say(asked, unclear)
     hosts = meant(asked).hosts
     if not hosts:
         return say(asked, [*unknown_said(asked), f"On which host? Nothing was found yet that {called(remedy.id)} would mend."])
@@ -88,6 +103,15 @@ async def wish_remedy(asked: Asked) -> Concluded:
         ladders, line = _wished(asked, remedy.id, host, ladders)
         lines.append(line)
     return put_up(asked, lines, ladders) if ladders != asked.case.ladders else say(asked, lines)
+
+
+def which_hosts(asked: Asked) -> list[str]:
+    """A question back where the hosts named may be those to spare; empty where it is clear."""
+    hosts = asked.said.hosts
+    if not hosts or not _MORE_HOSTS.search(asked.said.text[:_LONGEST_WISH]):
+        return []
+    named = fold(hosts)
+    return [f"{WHICH_HOSTS} You name {named} and speak of others, too. Say it again with only the hosts to change, as one list of names."]
 
 
 def _asker(asked: Asked) -> str:
@@ -195,6 +219,8 @@ def _why_not(asked: Asked, remedy: str, host: str, causes: Sequence[Hypothesis])
 
 async def undo(asked: Asked) -> Concluded:
     """The way back of what was done: a node's return as a card where it may go back, else the reason; of other remedies what people do."""
+    if unclear := which_hosts(asked):
+        return say(asked, unclear)
     hosts, case = meant(asked), asked.case
     rows = [row for row in case.ladders if not hosts.named or row.target in hosts.hosts]
     held = [row for row in rows if row.drained]

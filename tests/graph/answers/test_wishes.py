@@ -84,6 +84,49 @@ async def test_a_fix_that_people_ended_is_put_up_again_when_somebody_wishes_for_
     assert row.fault is not None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drain all but gpu-003",
+        "drain everything except gpu-003",
+        "drain all nodes other than gpu-003 please",
+        "drain the others, not gpu-003",
+        "drain it, but not gpu-003",
+        "drain all - gpu-003 stays",
+        "keep gpu-003 and drain the rest",
+        "leave gpu-003 alone, drain the others",
+        "spare gpu-003, drain everything else",
+        "drain everything, leave gpu-003",
+        "drain all minus gpu-003",
+        "drain all of them, gpu-003 excluded",
+        "drain everything without gpu-003",
+        "don't drain gpu-003, drain gpu-002",
+        "drain gpu-002 rather than gpu-003",
+        "drain gpu-002, not gpu-003",
+        "reboot all nodes apart from gpu-003 and gpu-002",
+        "undo everything except gpu-003",
+        "run nccl1 on all but gpu-003",
+        "run nccl1 on gpu-001 and gpu-002, keep gpu-003 free",
+    ],
+)
+async def test_a_host_that_a_wish_spares_is_not_put_up(text: str) -> None:
+    talk = await Talk.about()
+    await talk.says("stop")
+    answer = await talk.says(text, user="U7")
+    assert [row.target for row in await talk.put_up() if "gpu-003" in row.target] == []
+    assert "Put up again" not in answer
+
+
+@pytest.mark.parametrize(
+    "text", ["drain gpu-003, all its jobs are dead", "drain gpu-003: all 8 GPUs hang", "drain gpu-003, it does not answer"]
+)
+async def test_words_for_other_things_than_hosts_do_not_hold_up_a_wish(text: str) -> None:
+    talk = await Talk.about()
+    await talk.says("stop")
+    await talk.says(text, user="U7")
+    assert [row.target for row in await talk.put_up()] == ["gpu-003"]
+
+
 async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
     talk = await Talk.about()
     answer = await talk.says("run nccl1 on gpu-001 and gpu-002", user="U7")
