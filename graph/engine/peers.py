@@ -64,7 +64,19 @@ def peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[
     groups: dict[str, list[str]] = defaultdict(list)
     for host in by_host:
         groups[kind(host)].append(host)
-    return [found for hosts in groups.values() if len(hosts) >= FEWEST for found in _of_group(hosts, by_host, partial)]
+    return _without_limits_of_the_absent(
+        [found for hosts in groups.values() if len(hosts) >= FEWEST for found in _of_group(hosts, by_host, partial)]
+    )
+
+
+def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
+    """Leave out limits of daemons that do not run on a host: it has none to compare, and that the daemon is absent stands beside."""
+    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in found if fact.value == ABSENT and fact.device}
+    return [
+        fact
+        for fact in found
+        if not (fact.value == ABSENT and str(fact.device).startswith("limit ") and (fact.host, str(fact.device).split(" ")[1]) in absent)
+    ]
 
 
 def baselines(facts: Iterable[Fact]) -> dict[str, Baseline]:

@@ -96,6 +96,14 @@ def test_what_fits_the_words_comes_first_then_what_has_to_be_alike_then_what_is_
     assert rare_first(facts, ["sssd looks odd"])[0].device == "service sssd"
 
 
+def test_limits_of_a_daemon_that_does_not_run_are_no_difference() -> None:
+    limits = ["slurmd processes = 96365", "sssd processes = 500"]
+    gone = rows("limit", limits, limits, ["sssd processes = 500"], limits)
+    stopped = rows("daemon", ["slurmd = runs"], ["slurmd = runs"], [], ["slurmd = runs"])
+    assert {(fact.host, fact.device) for fact in peer_differences([*gone, *stopped], one)} == {("n3", "daemon slurmd")}
+    assert {(fact.host, fact.device) for fact in peer_differences(gone, one)} == {("n3", "limit slurmd processes")}
+
+
 EVERY_KIND = (
     "service sssd", "service slurmd", "daemon slurmd", "mount /data", "route default", "route neighbour 10.0.0.1", "link eth0", "resolver nameserver",
     "hosts ctl", "device /dev/nvidia", "device /dev/infiniband/uverbs", "library libcuda.so.1", "library libnccl.so.2", "package munge",
