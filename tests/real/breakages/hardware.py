@@ -75,7 +75,7 @@ HARDWARE = (
         report="gpu-001 slower than usual this afternoon",
         at_fault="gpu-001",
         around=_bmc("gpu-001", HOT),
-        right=("INFRA.Rack_Cooling", "THERMAL.HW_Thermal_Slowdown", "ipmi.inlet"),
+        right=("INFRA.Rack_Cooling", "THERMAL.HW_Thermal_Slowdown", "ipmi.inlet", "ipmi.sensor"),  # the only sensor that is not ok
     ),
     Breakage(
         id="adapter-at-quarter-width",
