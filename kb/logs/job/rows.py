@@ -200,7 +200,7 @@ ROWS = (
     _row("grad_explodes", "grad",
          pattern=r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}"
                  r"(?P<norm>inf|nan|\d{4,}(?:\.\d+)?(?:e[+-]?\d+)?|\d(?:\.\d+)?e\+?0?[3-9]\b|\d(?:\.\d+)?e\+?[1-9]\d)|"
-                 r"(?i:gradients? (?:norm )?explo|exploding gradient)"),
+                 r"(?i:gradients? norm explo)"),
     # how processes end; last, because every launcher says it after the cause
     _row("host_killed", "Killed", "SIGKILL", "xitcode", "xit code", "XIT CODE", "xit status", "xit_code", "xitCode", "xited with", "ignal 9", "ignal: 9",
          "ignal: K", "SIGNAL: 9",
