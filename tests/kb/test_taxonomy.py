@@ -97,6 +97,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
         {"limit": False, "cgroup": "/slurmstepd.scope/job_812"},
         {"peer": "172.17.0.1<40001>", "ticks": 10**9},
         {"before": 12, "seconds": 60},
+        {"text": "slurmd: fatal: Unable to process configuration file"},
         {"joined": 60, "expected": 64, "status": 12, "severity": "fatal", "fstype": "ext4", "tpc": 1, "gpc": 1, "count": 4, "capacity": 8},
         {"joined": 64, "expected": 64, "severity": "nonfatal", "default": 700.0, "devices_with_same": 3},
         *(
