@@ -142,7 +142,7 @@ def _slack_id(value: str) -> str:
 
 def size(text: str) -> int:
     """Length as Slack may count it: UTF-16 units, never less than characters."""
-    return len(text) + sum(char > "\uffff" for char in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def defang(text: str) -> str:
@@ -256,7 +256,7 @@ def show(parts: Sequence[Part], limit: int) -> str:
 
 def _fitting(words: str, style: str, room: int) -> str:
     """The longest beginning of `words` whose mrkdwn fits."""
-    low, high = 0, len(words)
+    low, high = 0, max(0, min(len(words), room))
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size(_mark(words[:middle], style)) <= room else (low, middle - 1)

@@ -95,6 +95,10 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
     "bot.terminal.builds.folder.plain_name": {"without": "row"},
+    "kb.history.likeness.phrases_said": {"leaf": load_taxonomy().leaf("USER.CODE.Loss_NaN_Hyperparameter")},
+    "graph.reading.classify.matches_nothing": {"ranked": (("GPU.BUS.Lost", 0.5),)},
+    "graph.reading.complaints.measured_complaints": {"symptoms": ("slow",)},
+    "tools.checks.baseline.probe.route": {"own": {}},
     "kb.guides.guide.fitting": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
     "graph.learning.noted.hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
     "graph.learning.noted.with_notes": {
@@ -127,6 +131,7 @@ LEFT_OUT: Mapping[str, str] = {
     "bot.terminal.knowledge.search": "prints what `bot.terminal.knowledge.ranked` answers, which is here",
     "graph.reading.host_lists.read_list": "takes a match within the text; `graph.reading.hosts.hosts_in`, which is here, reads with it",
     "graph.reading.host_lists.read_brackets": "takes what a bounded pattern matched; `graph.reading.hosts.hosts_in`, which is here, reads with it",
+    "kb.secrets.disguise.placed": "takes two readings of one line; `kb.secrets.disguise.unmasked`, which is here, makes both",
     "bot.terminal.edge.complain": "prints a sentence of ours",
     "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
 }
