@@ -177,6 +177,8 @@ def _quiet(text: str) -> str:
 
 def _without_emoji(words: str) -> str:
     """Show addresses as code, and take the meaning from what Slack would read as an emoji elsewhere."""
+    if not EMOJI.search(words):
+        return words
     shown, end = "", 0
     for found in ADDRESS.finditer(words):
         if EMOJI.search(found[0]):
@@ -255,12 +257,11 @@ def show(parts: Sequence[Part], limit: int) -> str:
 
 
 def _fitting(words: str, style: str, room: int) -> str:
-    """The longest beginning of `words` whose mrkdwn fits."""
-    low, high = 0, max(0, min(len(words), room))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(_mark(words[:middle], style)) <= room else (low, middle - 1)
-    return words[:low].rstrip()
+    """A beginning of `words` whose mrkdwn fits: the longest, as far as its marks are spread evenly."""
+    kept = max(0, min(len(words), room))
+    while kept and (over := size(_mark(words[:kept], style)) - room) > 0:
+        kept = max(0, kept - max(1, over * kept // (room + over)))  # what is too much, by the share that marks add
+    return words[:kept].rstrip()
 
 
 def stack(lines: Iterable[Sequence[Part]], limit: int) -> str:
