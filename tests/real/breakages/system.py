@@ -100,7 +100,7 @@ SYSTEM = (
         "gpu-001",
         "gpu-001 is half as fast as the others since noon",
         (
-            background("for each in 1 2 3 4; do (while :; do :; done) & done; wait"),  # several: the machine under the rack may be busy
+            background('for each in 1 2 3 4; do nice -n -19 sh -c "while :; do :; done" & done; wait'),  # the machine under it may be busy
             END_BACKGROUND,
             "pgrep -f '[w]hile :' > /dev/null && sleep 2",
         ),
