@@ -9,7 +9,7 @@ from graph.conversation.said import ALL, OTHERS, Said
 from graph.engine.age import EVENTS
 from graph.engine.assess import Assessment
 from graph.engine.reference import is_text
-from graph.incident.about import asked_first
+from graph.incident.about import KEPT_OUT, asked_first, kept_out
 from graph.incident.answers.kinds import answering
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
@@ -251,7 +251,8 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     blind = tuple((check, why) for (blind_host, check), why in sorted(coverage.blind.items()) if blind_host == host and check in checks)
     machine = [check.id for check in now.lens.passive() if not all(map(is_text, check.establishes))]
     whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
-    odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key))
+    odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key) and fact.key not in KEPT_OUT)
+    looked = () if kept_out(now, (host,)) else looked  # what answered in a look before says nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
     return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host))

@@ -103,6 +103,8 @@ def _bad(asked: Asked, row: HostKnown) -> str:
 
 def _doubt(asked: Asked, row: HostKnown) -> str:
     """Why nothing can be told of a host; empty where something can."""
+    if row.dark and row.blind:
+        return f"{row.host} could not be looked at ({clean(row.blind[0][1], 80)}). Say `recheck {row.host}` to try again."
     if row.dark:
         return f"nobody looked at {row.host}. Say `recheck {row.host}`."
     if row.odd:
