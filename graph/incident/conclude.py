@@ -167,7 +167,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         questions=questions,
         differs=() if outcome == "diagnosed" else differences_said(case, now),
         old=old_said(case, now),
-        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
+        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(case, now)),
         likely=likely,
         outside=turn.outside if outcome == "no_fault" and likely is None else "",
         ideas=case.explored.ideas if outcome == "abstained" and not turn.cut else (),

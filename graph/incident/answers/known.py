@@ -31,6 +31,8 @@ MOST_CITED = 3
 SPELT_OUT = {"smi": "nvidia-smi", "topo": "nvidia-smi topo", "nvlink": "nvidia-smi nvlink", "joblog": "job log", "dmesg": "kernel log"}
 """Checks whose id is not what people call them."""
 
+_BARE_NUMBER = re.compile(r"[\w ]{1,40}: {0,4}-?\d{5,20}(?:\.\d{1,12})?")
+"""`date: 1779246188.000000000`: a line that tells people nothing."""
 _LOGGED = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[,.\d+:-]{0,24} (.{1,600})")
 """`kern  :warn  : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`"""
 
@@ -178,7 +180,7 @@ def shown_by(asked: Asked, fact: Fact) -> str:
 
 def readable(line: str, says: str) -> str:
     """A line as people read it: of the kernel's log the time of day and the message, of XML what it says."""
-    if not line or line.lstrip().startswith("<"):
+    if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER.fullmatch(line)):
         return clean(says or line)
     found = _LOGGED.match(line)
     return clean(f"{found[1]} {found[2]}" if found else line)
