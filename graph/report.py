@@ -43,6 +43,10 @@ class AboutHosts(Stored):
     """The first abnormal line."""
     differs: str = ""
     """The first difference to their peers, or to what they were."""
+    kept_out: tuple[str, ...] = ()
+    """Those of the hosts that do not answer or do not let us in; all else here is said of the others."""
+    why_kept_out: str = ""
+    """What keeps us out of the first of them."""
 
 
 class FileRead(Stored):

@@ -14,7 +14,7 @@ LEADING: Final = frozenset(
     ["and", "but", "hello", "hey", "hi", "hm", "ok", "okay", "please", "rackmedic", "right", "so", "then", "thanks", "well"]
 )
 _SAFE = "(?:safe|ok|okay|fine)"
-_SMALL = "(?:now|again|still|safely|already|please)"
+_SMALL = "(?:now|again|still|safely|already|please|meanwhile|in the meantime|for now|today|yet)"
 _HEAD = (
     rf"(?:(?:is|are) (?:it|HOST|the node|the host|the machine)(?: {_SMALL})? {_SAFE} (?:to|for)|{_SAFE} (?:to|for)"
     rf"|(?:can|could|may|should|shall) (?:i|we)|(?:can|may) HOST be)(?: {_SMALL})?"

@@ -33,6 +33,12 @@ _TAKEN_BACK = re.compile(
     r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not)|no)[\s.!…]*$)"
 )
 """What somebody says who thinks better of what they have just asked for, behind a word of theirs: each run of marks is tried once."""
+_WELL_AGAIN = re.compile(
+    r"(?i)\W{0,4}(?:(?:and|so|ok|hey|hi|now|then|well)\W{1,3}){0,2}(?:is|are|does|do|has|have)\b[^.!?\n]{1,80}"
+    r"\b(?:ok|okay|fine|good|well|healthy|right|alive|up|back|working|works?|running|runs?|fixed|recovered|normal|usable)\b"
+    r"[^.!?\n]{0,20}\bagain\b[^.!?\n]{0,20}\??\s*$"
+)
+"""A question whether something is well again. It asks for no look: a statement that it is does."""
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
@@ -56,6 +62,8 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
     if set(text.strip()) == {"?"}:
         return _said(Intent.HELP, text, parts, now)
     best = _best(parts)
+    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW)) and _WELL_AGAIN.match(text):
+        return _said(Intent.HOST_STATE, text, [*([best.clause] if best else []), *parts], now)
     news = brings_news(text, names, now, parts)
     partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
     if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):

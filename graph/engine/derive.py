@@ -4,11 +4,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
 from graph.engine.abnormal import COUNTERS
+from graph.engine.age import EVENTS
 from graph.engine.peers import peer_differences
 from kb.catalogues.xid import repeats
 from tools.devices import missing_gpus
@@ -159,14 +160,32 @@ ACCESS: Mapping[str, str] = {
 """What keeps us out of a host that may be well for all that."""
 
 
+WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
+"""Keys of facts that say why a check was not run: no session was needed for them."""
+ONE_LOOK = timedelta(minutes=2)
+"""The time within which the checks of one look at a host end. A check that answered earlier answered in a look before."""
+
+
 def unreachable(facts: Sequence[Fact]) -> list[Fact]:
-    """One fact for each host that no session reached while another host was seen: that it is silent, or what keeps us out. When none was seen,
-    the fault may be ours."""
+    """One fact for each host that no session reached in its latest look while another host was seen: that it is silent, or what keeps us out.
+    When none was seen, the fault may be ours. A check that answered in a look before and was not asked again does not make a host seen."""
     silent = {f.host: f for f in facts if f.host and _kept_out(f)}
-    seen = {f.host for f in facts if f.host and not f.status.blind}
+    refused: dict[str, datetime] = {}
+    for fact in facts:
+        if fact.host in silent and fact.time and _kept_out(fact):
+            refused[fact.host] = max(fact.time, refused.get(fact.host, fact.time))
+    seen = {f.host for f in facts if f.host and _reached(f, refused.get(f.host))}
     if not seen:
         return []
     return [_access(host, fact) for host, fact in sorted(silent.items()) if host not in seen]
+
+
+def _reached(fact: Fact, refused: datetime | None) -> bool:
+    """Whether a fact shows that a session reached its host in the look that was `refused` last. An event has a time of its own, which says nothing
+    of the look's."""
+    if fact.status.blind or fact.key in WITHOUT_A_SESSION:
+        return False
+    return refused is None or fact.time is None or fact.key.startswith(EVENTS) or fact.time >= refused - ONE_LOOK
 
 
 def _kept_out(fact: Fact) -> bool:

@@ -12,11 +12,14 @@ from graph.engine.reference import is_text
 from graph.incident.case import Case
 from graph.report import AboutHosts, Found
 from graph.state import Hypothesis
+from tools.fact import Fact
 from tools.inventory.ranges import expand, fold
 
 LONGEST_LINE = 160
 HELD = ("proc.stopped", "proc.blocked")
 """Keys of processes that do not run, whatever they call themselves."""
+KEPT_OUT = ("host.reachable", "host.access")
+"""Keys of facts that say that no session reached a host."""
 MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 
 
@@ -63,12 +66,14 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
     here, elsewhere = causes_in_order(case, now)
     if not hosts or not (elsewhere or case.turn.question):
         return None
-    names, coverage = frozenset(hosts), replace(now.coverage, hosts=hosts)
+    closed = kept_out(now, hosts)
+    names = frozenset(hosts) - closed.keys()
+    coverage = replace(now.coverage, hosts=[host for host in hosts if host in names])
     looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.looked(host, check)}
     blind = {check for host, check, _ in coverage.blind_spots() if host in names}
     blind |= {row.names for row in now.hidden if names & set(row.hosts)}
     odd = _odd(now, names)
-    found: Found = "fault" if here else "odd" if odd else "blind" if blind or coverage.never_asked() else "nothing"
+    found: Found = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.never_asked() else "nothing"
     return AboutHosts(
         hosts=hosts,
         found=found,
@@ -76,8 +81,16 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
         read=_read(case, names),
         blind=tuple(sorted(blind)),
         line=odd,
-        differs="".join(differences_said(case, now, names)[:1]),
+        differs="".join(differences_said(case, now, names)[:1]) if names else "",
+        kept_out=tuple(closed),
+        why_kept_out="".join(fact.line or fact.in_words() for fact in [*closed.values()][:1])[:LONGEST_LINE],
     )
+
+
+def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
+    """Return those of the hosts that no session reached in their latest look, each with the fact that says why."""
+    shut = {fact.host: fact for fact in now.odd if fact.key in KEPT_OUT}
+    return {host: shut[host] for host in hosts if host in shut}
 
 
 def _odd(now: Assessment, hosts: Collection[str]) -> str:
@@ -113,11 +126,22 @@ def old_said(case: Case, now: Assessment) -> tuple[str, ...]:
 
 
 def in_words(about: AboutHosts, today: datetime) -> str:
-    """`gpu-002: 22 checks, read 08:17, nothing abnormal.`"""
+    """`gpu-002: 22 checks, read 08:17, nothing abnormal.`, and before it the hosts that do not let us in."""
+    closed = f"{fold(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
+    rest = tuple(host for host in about.hosts if host not in about.kept_out)
+    return " ".join(filter(None, (closed, _looked_in_words(about, rest, today) if rest else "")))
+
+
+def _looked_in_words(about: AboutHosts, hosts: Sequence[str], today: datetime) -> str:
+    """The hosts that let us in."""
     if not about.checks:
-        return f"{fold(about.hosts)}: could not be looked at."
+        return f"{fold(hosts)}: could not be looked at."
     when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
-    what = f"abnormal: {about.line}" if about.found == "odd" else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
+    what = (
+        f"abnormal: {about.line}"
+        if about.line and about.found == "odd"
+        else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
+    )
     blind = (
         f"; could not look with {', '.join(about.blind[:6])}"
         if about.blind
@@ -125,4 +149,4 @@ def in_words(about: AboutHosts, today: datetime) -> str:
         if about.found == "blind"
         else ""
     )
-    return f"{fold(about.hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {what}{blind}."
+    return f"{fold(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {what}{blind}."

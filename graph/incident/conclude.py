@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
 from graph.engine.peers import Baseline, baselines
-from graph.incident.about import about_hosts, causes_in_order, differences_said, old_said
+from graph.incident.about import about_hosts, causes_in_order, differences_said, kept_out, old_said
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
@@ -167,7 +167,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         questions=questions,
         differs=() if outcome == "diagnosed" else differences_said(case, now),
         old=old_said(case, now),
-        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
+        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(case, now)),
         likely=likely,
         outside=turn.outside if outcome == "no_fault" and likely is None else "",
         ideas=case.explored.ideas if outcome == "abstained" and not turn.cut else (),
@@ -256,7 +256,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
     """One sentence, and before it which hosts answer that were reported not to. `roots` are the causes on the hosts asked about: what was seen
     elsewhere is never the headline of a question."""
     said = _headline(case, now, outcome, roots, about)
-    answer = () if roots or case.turn.cut else answering_hosts(case)
+    closed = kept_out(now, case.brief.hosts)
+    answer = () if roots or case.turn.cut else tuple(host for host in answering_hosts(case) if host not in closed)
     return f"{fold(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
 
 

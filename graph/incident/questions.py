@@ -2,10 +2,12 @@
 customer has not answered theirs. Pure.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from graph.engine.assess import Assessment
+from graph.engine.belief import Belief
 from graph.incident.case import Case, Turn
 from graph.reading.logs import handful, in_words, of_jobs
 from graph.report import Report
@@ -39,11 +41,29 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     if not any(fact.key.startswith("job.") for fact in case.facts):
         yield WHICH_LOG
     for suspect in now.suspects[:1]:
-        where = ", ".join(suspect.subject.named or suspect.subject.hosts)
+        where = _seen_on(case, suspect)
         yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"
+
+
+def _seen_on(case: Case, suspect: Belief) -> str:
+    """The devices or hosts of a suspected cause; of one that a handed-in line shows, the host that the line names."""
+    named = _named_in_lines(case, suspect)
+    return ", ".join(named or suspect.subject.named or suspect.subject.hosts)
+
+
+def _hosts_of(case: Case, suspect: Belief) -> tuple[str, ...]:
+    return _named_in_lines(case, suspect) or suspect.subject.hosts
+
+
+def _named_in_lines(case: Case, suspect: Belief) -> tuple[str, ...]:
+    """Hosts that handed-in lines name as their own, where only such lines show the cause."""
+    if any(match.fact.host for match in suspect.support):
+        return ()
+    lines = " ".join(match.fact.line for match in suspect.support)
+    return tuple(host for host in case.visible if re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", lines))
 
 
 def which_hosts(turn: Turn) -> str:
@@ -54,10 +74,15 @@ def which_hosts(turn: Turn) -> str:
     return f"Which hosts of the inventory are meant by {', '.join(unknown[:4])}{' …' if len(unknown) > 4 else ''}?"
 
 
-def suggestions_for(now: Assessment) -> list[str]:
+def suggestions_for(case: Case, now: Assessment) -> list[str]:
     """What a person may try; shown, never run."""
-    titles = [(row.leaf.title, row.leaf.next_step) for row in now.suspects[:2]]
-    shown = [f"If it is {title}: {step}" for title, step in titles]
+    steps: dict[tuple[str, str], list[str]] = {}
+    for row in now.suspects:
+        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(case, row))
+    shown = [
+        f"If it is {title}{f' on {fold(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
+        for (title, step), hosts in list(steps.items())[:2]
+    ]
     leaves = [row.leaf for row in now.suspects] + [row.leaf for row in now.hidden]
     exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in now.lens.checks})
     if exclusive:

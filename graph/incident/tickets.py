@@ -3,6 +3,7 @@
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
 from graph.incident.questions import logs_of
+from graph.ladders.ends import describe
 from graph.reading.counts import sure
 from graph.reading.logs import handful, in_words
 from graph.report import Report
@@ -31,6 +32,8 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
     lines += [f"Job: {case.brief.job}"] if case.brief.job else []
     tried = [*report.root_causes, *(now.hypothesis(row.label) for row in now.suspects[:3]), *report.ruled_out]
     lines += ["Hypotheses:", *(f"  {_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
+    done = [row for row in case.ladders if row.proven or row.since]
+    lines += ["Done by approved actions:", *(f"  {describe(row, title(row.label))}" for row in done[:6])] if done else []
     if report.likely:
         lines += [
             f"Likely and unproven ({report.likely.by}): {title(report.likely.label)} {sure(report.likely.p)}, {report.likely.because}"

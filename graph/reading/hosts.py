@@ -99,6 +99,9 @@ def host_spans(text: str, book: HostBook) -> list[HostSpan]:
 
 _BARE_NUMBER = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
 
+_BARE_RANGE = re.compile(r"(?<![\w.:/#\[,-])(?P<first>0\d{2,5})(?:-|\.\.| to )(?P<last>\d{1,6})(?![\w.:%\]-])")
+"""`001-3`: from a number with zeros before it to another."""
+
 
 _COUNTS_ELSE = re.compile(
     r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
@@ -125,7 +128,15 @@ def with_full_names(text: str, known: "Collection[str] | HostBook") -> str:
         written = "hosts " if found[0].lower().startswith("hosts") else ""
         return f"{written}{', '.join(names)}" if 0 < len(names) <= MOST_WRITTEN and all(map(book.knows, names)) else found[0]
 
-    return _BARE_NUMBER.sub(full, _NODES.sub(all_of, text))
+    def between(found: re.Match[str]) -> str:
+        before = found.string[max(0, found.start() - _LONGEST_COUNT) : found.start()]
+        first, last, width = int(found["first"]), int(found["last"]), len(found["first"])
+        if _COUNTS_ELSE.search(before) or not first < last < first + MOST_WRITTEN:
+            return found[0]
+        names = [book.called(f"{number:0{width}}") for number in range(first, last + 1)]
+        return ", ".join(filter(None, names)) if all(names) else found[0]
+
+    return _BARE_NUMBER.sub(full, _BARE_RANGE.sub(between, _NODES.sub(all_of, text)))
 
 
 def job_in(text: str) -> str:

@@ -109,7 +109,7 @@ async def test_what_could_not_be_seen_of_the_host_is_never_called_well() -> None
     assert report.about
     assert report.about.found == "blind"
     report = await run("is n2 healthy?", dark={"n2": "connection timed out"})
-    assert report.headline == "n2: could not be looked at."
+    assert report.headline == "n2: could not be looked at (connection timed out)."
 
 
 async def test_what_is_abnormal_and_unexplained_there_is_said() -> None:

@@ -54,9 +54,11 @@ def render(
     links: Mapping[str, Part] = NO_LINKS,
     titles: Titles = NO_TITLES,
     mark: str = "",
+    mended: bool = False,
 ) -> Card:
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
-    other incidents, where the reader may follow them; `titles`: what causes are called; `mark`: what the headline begins with instead."""
+    other incidents, where the reader may follow them; `titles`: what causes are called; `mark`: what the headline begins with instead;
+    `mended`: the fix held, so no host is to be avoided."""
     if report.reply:
         return blocks.card(
             report.reply,
@@ -93,7 +95,7 @@ def render(
             *ideas.render(report.ideas),
             *question.parts(report.questions, report.suggestions[:IDEAS]),
             *guided.render(report),
-            *_do_this(report, own, titles, stats),
+            *_do_this(report, own, titles, stats, mended=mended),
             *([blocks.say(f"🔁 {report.look_again}")] if report.look_again else []),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
@@ -208,7 +210,7 @@ def _likely(report: Report, titles: Titles) -> list[Block]:
     return [blocks.section((bold("Likely, not proven:"), f" {rows.title(row.label, titles)} · {who}"), *why)]
 
 
-def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles, stats: Stats | None) -> list[Block]:
+def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles, stats: Stats | None, *, mended: bool) -> list[Block]:
     """What else it is, what it is not, and what to do. What is left to people for one cause is its next step; for several it is said of each."""
     tasks = [] if len(own) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - BY_HAND
@@ -219,7 +221,7 @@ def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles, stats: S
         *((bold("A second reading doubts it:"), f" {doubt}") for doubt in report.doubts),
         *([(f"{NOT_KEPT} ({report.unkept}).",)] if report.unkept else []),
         *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
-        *_restart_without(report, own, stats),
+        *([] if mended else _restart_without(report, own, stats)),
         *((bold("By hand:"), f" {row}") for row in tasks[:BY_HAND]),
         *([(f"… and {rest} more in the details",)] if rest > 0 else []),
     ]

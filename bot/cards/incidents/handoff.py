@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.refusal import Refusal
+from graph.ladders.ends import does
 from graph.ladders.held import Held, held
 from graph.reading.counts import sure
 from graph.reading.logs import in_words
 from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, Ticket, Verdict
+from graph.state import Blind, Evidence, Hypothesis, Incident, Ladder, LogDigest, Ticket, Verdict
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
@@ -46,6 +47,8 @@ class Handoff:
     """All that is kept of the logs; a card shows a handful."""
     held: tuple[Held, ...] = ()
     """Nodes that we drained and that are not back."""
+    done: tuple[Ladder, ...] = ()
+    """Fixes that changed a host, oldest first: those that passed their proof, and those of which that is not known."""
     item: str = ""
     """The report that it was handed over with; empty where there is none."""
 
@@ -65,8 +68,18 @@ def handoff(state: Incident) -> Handoff:
         timeline=_timeline(rows, hypotheses),
         logs=_logs(rows),
         held=tuple(held(rows.ladders)),
+        done=tuple(row for row in rows.ladders if row.proven or row.since),
         item=report.item if report else "",
     )
+
+
+def done_in_words(ladder: Ladder, title: str) -> str:
+    """`Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
+    fixes = [rung for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix"]
+    what = "; ".join(dict.fromkeys(does(ladder.model_copy(update={"rung": ladder.rungs.index(rung)})) for rung in fixes[-2:]))
+    when = f" at {ladder.since:%H:%M} UTC" if ladder.since else ""
+    passed = "its proof passed" if ladder.proven else "not proved"
+    return f"{title} on {fold(ladder.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
 
 
 def timeline(rows: IncidentRows) -> tuple[Moment, ...]:
@@ -114,6 +127,7 @@ def evidence_text(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_
     """The file that goes with the ticket: conclusions, then the outputs behind them (digest → text), cut at `most` characters."""
     parts = [f"Incident {whole.incident}", whole.headline, f"Hosts: {fold(whole.hosts) or 'none named'}", "", "REPORTED", whole.reported]
     parts += ["", "SUMMARY", whole.ticket.summary] if whole.ticket.summary else []
+    parts += ["", "DONE", *(done_in_words(row, row.label) for row in whole.done)] if whole.done else []
     parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in whole.timeline)]
     parts += ["", "HYPOTHESES", *(line for h in whole.hypotheses for line in _tried(h))]
     parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in whole.could_not_look)]

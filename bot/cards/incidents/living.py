@@ -47,7 +47,8 @@ def render(living: Living) -> Card:
     report = living.report.model_copy(update={"next_step": ""}) if _says_next(living.standing) else living.report
     if living.standing and living.standing.closed and not living.busy:
         report = _without_open_guide(report)
-    found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark)
+    mended = living.standing is not None and living.standing.mended and not living.busy
+    found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
     said = f" {living.standing.line}" if living.standing else ""

@@ -52,6 +52,8 @@ class IncidentStanding:
     step: str = ""
     """The first line without what the steps say."""
     closed: bool = False
+    mended: bool = False
+    """Every fix is done and its proof passed: no host is to be avoided any more."""
 
     @property
     def begun(self) -> bool:
@@ -95,7 +97,9 @@ def standing(
     of running actions whose hosts do not answer."""
     match rows.lifecycle:
         case "closed":
-            return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",), closed=True)
+            return IncidentStanding(
+                "well", ("Closed: the fix held." if (cured := all_cured(rows.ladders)) else "Closed.",), closed=True, mended=cured
+            )
         case "handed_off":
             waits = rows.ticket is not None and rows.ticket.state == "waiting"
             has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
@@ -112,8 +116,11 @@ def standing(
 def _watched(ladders: Sequence[Ladder]) -> IncidentStanding:
     due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
-        return IncidentStanding("well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet")
-    return IncidentStanding("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",))
+        return IncidentStanding(
+            "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
+        )
+    mended = not any(row.drained for row in ladders)
+    return IncidentStanding("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
 
 
 def _reported(rows: IncidentRows, theirs: Collection[str]) -> IncidentStanding:

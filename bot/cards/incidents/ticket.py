@@ -8,15 +8,16 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import diagnosis, held, rows
-from bot.cards.incidents.handoff import Handoff
+from bot.cards.incidents.handoff import Handoff, done_in_words
 from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.text import Line, bold, italic
 from graph.report import HeldNode
 from graph.state import Hypothesis, Ticket, Verdict
+from tools.inventory.ranges import fold
 
 TAKE, WAIT, CLOSE, REPORT = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
 BUTTONS = {TAKE: "take", WAIT: "wait", CLOSE: "close_form", REPORT: "report"}
-CAUSES, DOUBTS, RIVALS, LOG_LINES, MOST_HELD = 3, 2, 2, 4, 6
+CAUSES, DOUBTS, RIVALS, LOG_LINES, MOST_HELD, MOST_DONE = 3, 2, 2, 4, 6, 3
 """How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
 HEADLINE, REPORTED, CAUSE = 300, 240, 300
 """How long each of these may be."""
@@ -30,7 +31,7 @@ def render(whole: Handoff, titles: Titles = NO_TITLES, elsewhere: Sequence[Block
         f"{headline}: {whole.headline}",
         [
             blocks.header(headline),
-            *_truth(whole.ticket, titles),
+            *_truth(whole, titles),
             *_causes(whole, titles),
             *_held(whole),
             blocks.section(*_rest(whole, titles)),
@@ -91,6 +92,7 @@ def _rest(whole: Handoff, titles: Titles) -> list[Line]:
     return [
         (bold("For:"), " ", bold(whole.ticket.owner or "nobody known"), " · ", bold(rows.hosts(whole.hosts) or "no hosts named")),
         *([(bold("Asked:"), " ", _short(whole.reported))] if whole.reported else []),
+        *((bold("Done:"), f" {done_in_words(row, rows.title(row.label, titles))}") for row in whole.done[:MOST_DONE]),
         *_undecided(whole, titles),
         *_ruled_out(whole, titles),
         *([(bold("Could not look:"), " ", *unseen)] if unseen else []),
@@ -127,10 +129,15 @@ def _logs(whole: Handoff) -> list[Block]:
     return [blocks.section((bold("In the logs"),)), blocks.quote([*lines[:LOG_LINES], *rest])] if lines else []
 
 
-def _truth(ticket: Ticket, titles: Titles) -> list[Block]:
+def _truth(whole: Handoff, titles: Titles) -> list[Block]:
+    """What it was, by whoever closed it; where nobody named a cause, what was mended."""
+    ticket = whole.ticket
     if ticket.state != "resolved":
         return []
     said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
+    mended = dict.fromkeys(f"{rows.title(row.label, titles)} ({fold(row.target.split(','))}), mended" for row in whole.done if row.proven)
+    if not ticket.true_label and mended and not said:
+        return [blocks.section((bold("Root cause:"), f" {'; '.join(mended)}"))]
     return [blocks.section((bold("Root cause:"), " ", rows.title(ticket.true_label, titles)), *said)]
 
 

@@ -9,7 +9,7 @@ from graph.conversation.said import ALL, OTHERS, Said
 from graph.engine.age import EVENTS
 from graph.engine.assess import Assessment
 from graph.engine.reference import is_text
-from graph.incident.about import asked_first
+from graph.incident.about import KEPT_OUT, asked_first, kept_out
 from graph.incident.answers.kinds import answering
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
@@ -31,6 +31,8 @@ MOST_CITED = 3
 SPELT_OUT = {"smi": "nvidia-smi", "topo": "nvidia-smi topo", "nvlink": "nvidia-smi nvlink", "joblog": "job log", "dmesg": "kernel log"}
 """Checks whose id is not what people call them."""
 
+_BARE_NUMBER = re.compile(r"[\w ]{1,40}: {0,4}-?\d{5,20}(?:\.\d{1,12})?")
+"""`date: 1779246188.000000000`: a line that tells people nothing."""
 _LOGGED = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[,.\d+:-]{0,24} (.{1,600})")
 """`kern  :warn  : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`"""
 
@@ -178,7 +180,7 @@ def shown_by(asked: Asked, fact: Fact) -> str:
 
 def readable(line: str, says: str) -> str:
     """A line as people read it: of the kernel's log the time of day and the message, of XML what it says."""
-    if not line or line.lstrip().startswith("<"):
+    if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER.fullmatch(line)):
         return clean(says or line)
     found = _LOGGED.match(line)
     return clean(f"{found[1]} {found[2]}" if found else line)
@@ -251,7 +253,8 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     blind = tuple((check, why) for (blind_host, check), why in sorted(coverage.blind.items()) if blind_host == host and check in checks)
     machine = [check.id for check in now.lens.passive() if not all(map(is_text, check.establishes))]
     whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
-    odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key))
+    odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key) and fact.key not in KEPT_OUT)
+    looked = () if kept_out(now, (host,)) else looked  # what answered in a look before says nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
     return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host))

@@ -20,6 +20,7 @@ from graph.incident.answers.known import (
 )
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
+from graph.state import Ladder
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
@@ -60,7 +61,9 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
         return [f"{NOT_SAFE} {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
         return [f"{UNSURE} for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
-    return [*_the_job(asked, nothing), "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
+    mended = [fix for row in known for fix in _passed(asked, row.host)]
+    again = [f"Mended: {describe(fix, asked.title(fix.label))}." for fix in mended[:3]]
+    return [*_the_job(asked, nothing), *again, "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
 
 
 def _the_job(asked: Asked, nothing: str) -> list[str]:
@@ -93,7 +96,8 @@ def _fails_again(asked: Asked) -> bool:
 
 def _bad(asked: Asked, row: HostKnown) -> str:
     """Why a host should not be used; empty where nothing says so."""
-    held = [ladder for ladder in asked.case.ladders if ladder.target == row.host and (ladder.drained or ladder.open)]
+    own = [ladder for ladder in asked.case.ladders if ladder.target == row.host]
+    held = [ladder for ladder in own if ladder.drained or (ladder.open and ladder not in _passed(asked, row.host))]
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     if causes:
         drained = "; it is drained" if any(ladder.drained for ladder in held) else ""
@@ -101,8 +105,18 @@ def _bad(asked: Asked, row: HostKnown) -> str:
     return describe(held[0], asked.title(held[0].label)) if held else ""
 
 
+def _passed(asked: Asked, host: str) -> list[Ladder]:
+    """The fixes of a host that is in service whose proof passed, and that are only to be proved once more."""
+    rows = [row for row in asked.case.ladders if host in row.target.split(",") and row.open]
+    return [row for row in rows if row.waiting_for == "proof" and row.proven and not row.drained]
+
+
 def _doubt(asked: Asked, row: HostKnown) -> str:
     """Why nothing can be told of a host; empty where something can."""
+    if unread := [fix for fix in _passed(asked, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
+        return f"{asked.title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
+    if row.dark and row.blind:
+        return f"{row.host} could not be looked at ({clean(row.blind[0][1], 80)}). Say `recheck {row.host}` to try again."
     if row.dark:
         return f"nobody looked at {row.host}. Say `recheck {row.host}`."
     if row.odd:
@@ -126,7 +140,7 @@ def _to_change(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> Concluded:
     understood = asked.said.predicate == "changeable"
     lines = [
         *([] if understood else [NO_YES_OR_NO]),
-        _cost(asked, remedy, hosts) if understood else _running(asked, hosts),
+        _cost(asked, remedy, hosts) if understood else running_jobs(asked, hosts),
         f"It affects {remedy.blast}.",
         "It needs the node drained and without jobs first." if remedy.needs else "",
     ]
@@ -144,7 +158,7 @@ def _cost(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> str:
     return f"By all that I see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
-def _running(asked: Asked, hosts: Sequence[str]) -> str:
+def running_jobs(asked: Asked, hosts: Sequence[str]) -> str:
     """Which jobs hold GPUs, host by host, without a judgement."""
     unseen = [host for host in hosts if not {"procs", "sched"} & set(of_host(asked, host).looked)]
     jobs = {host: names for host in hosts if host not in unseen and (names := _jobs(asked, host))}

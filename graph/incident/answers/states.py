@@ -46,8 +46,8 @@ async def group_state(asked: Asked) -> Concluded:
 def not_looked(asked: Asked, known: HostKnown) -> str:
     """Why nothing is known of a host, with the offer."""
     if known.blind:
-        why = known.blind[0][1]
-        return f"{known.host}: could not be looked at ({clean(why, 80)}), tried {ago(known.read, asked.at)}. Say `recheck {known.host}` to try again."
+        why, found = known.blind[0][1], "".join(f"{asked.title(row.label)}, {sure(row)}; " for row in known.causes[:1])
+        return f"{known.host}: {found}could not be looked at ({clean(why, 80)}), tried {ago(known.read, asked.at)}. Say `recheck {known.host}` to try again."
     return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
 
 
@@ -85,8 +85,8 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
         nothing = "" if asked.said.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
         return say(asked, [*unknown_said(asked), nothing or "I looked at nothing."])
     known = [of_host(asked, host) for host in hosts]
-    sick = [row for row in known if row.causes]
-    odd = [row for row in known if not row.causes and (row.odd or row.shows)]
+    sick = [row for row in known if row.causes and not row.dark]
+    odd = [row for row in known if not row.causes and (row.odd or row.shows) and not row.dark]
     rest = [row for row in known if row not in sick and row not in odd and not row.dark]
     partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
     dark = [row for row in known if row.dark]
@@ -96,9 +96,13 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
         f"{len(odd)} with something to say" if odd else "",
         f"{len(well)} well" if well else "",
     ]
-    parts += [f"{len(partly)} not wholly looked at" if partly else "", f"{len(dark)} not looked at" if dark else ""]
+    shut, dark = [row for row in dark if row.blind], [row for row in dark if not row.blind]
+    parts += [f"{len(partly)} not wholly looked at" if partly else ""]
+    parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
     lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
     lines += [f"{row.host}: {summary(asked, row)}." for row in (*sick, *odd)[:MOST_APART]]
+    lines += [not_looked(asked, row) for row in shut[:MOST_APART]]
+    lines += [f"{fold([row.host for row in shut[MOST_APART:]])}: could not be looked at either."] if len(shut) > MOST_APART else []
     lines += [f"… and {len(sick) + len(odd) - MOST_APART} more."] if len(sick) + len(odd) > MOST_APART else []
     lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []
     lines += [f"{fold([row.host for row in partly])}: {summary(asked, partly[0])}."] if partly else []

@@ -5,7 +5,22 @@ from typing import Final
 
 from graph.conversation.intents import Intent
 from graph.engine.assess import Assessment
-from graph.incident.answers import differences, endings, outputs, past, people, pictures, reasons, safety, states, steps, tellings, wishes
+from graph.incident.answers import (
+    amounts,
+    differences,
+    effects,
+    endings,
+    outputs,
+    past,
+    people,
+    pictures,
+    reasons,
+    safety,
+    states,
+    steps,
+    tellings,
+    wishes,
+)
 from graph.incident.answers.kinds import BY_KIND, unknown
 from graph.incident.answers.known import Asked
 from graph.incident.case import Case
@@ -63,5 +78,22 @@ async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
     if case.kind in AS_ASKED:
         return await AS_ASKED[case.kind](asked)
     if case.kind == "ask":
-        return await BY_INTENT.get(case.message.intent, tellings.not_understood)(asked)
+        return await _handler(asked)(asked)
     return BY_KIND[case.kind](case, now)
+
+
+READS_ONLY = frozenset(
+    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
+)
+"""Intents of questions whose words may ask for a number, or for what a fix does to the job."""
+
+
+def _handler(asked: Asked) -> Handler:
+    """The handler of the intent, or the one of what exactly the question asks."""
+    said = asked.said
+    if said.intent in READS_ONLY and effects.asks_what_a_fix_does_to_the_job(said):
+        return effects.effect_on_the_job
+    states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
+    if said.intent in states_of and (amounts.asks_how_much(asked) or amounts.asks_of_what_was_mended(asked)):
+        return amounts.how_much
+    return BY_INTENT.get(said.intent, tellings.not_understood)

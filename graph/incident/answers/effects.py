@@ -1,0 +1,88 @@
+"""What a fix does to the job that runs now: the outage and the reach of what waits for a decision, or of the remedy that the question names. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from graph.conversation.said import Said
+from graph.conversation.things import REMEDY_WORDS
+from graph.incident.answers.known import Asked, meant, say, unknown_said
+from graph.incident.answers.people import brief
+from graph.incident.answers.safety import running_jobs
+from graph.incident.answers.steps import NOTHING_RUNS, waiting
+from graph.incident.concluded import Concluded
+from graph.state import Ladder
+from tools.remedies import REMEDIES
+
+MAX_CHARACTERS = 400
+"""Characters of a message in which a fix and a job are looked for."""
+_JOB = r"(?:jobs?|runs?|training|workloads?|ranks?)"
+_HARM = r"(?:kill|hurt|harm|affect|interrupt|disturb|disrupt|stop|break|end|crash|cancel|abort|terminate|cost|lose)\w{0,3}"
+_HARMS = re.compile(
+    rf"\b(?:will|would|does|do|could|can|might|may|is|are) (?P<fix>[^?!\n]{{2,80}}?)\b(?:going to )?{_HARM}\b[^?!\n]{{0,24}}\b{_JOB}\b",
+    re.IGNORECASE,
+)
+_SURVIVES = re.compile(
+    rf"\b(?:will|would|does|can|could) [^?!\n]{{0,20}}\b{_JOB}\b[^?!\n]{{0,12}}"
+    r"\b(?:survive|outlive|die|crash|stop|continue|go on)\w{0,2} (?P<fix>[^?!\n]{3,80})",
+    re.IGNORECASE,
+)
+_SAFE_FOR = re.compile(rf"\bis (?P<fix>[^?!\n]{{2,60}}?) (?:safe|ok|okay|harmless|dangerous) for [^?!\n]{{0,12}}\b{_JOB}\b", re.IGNORECASE)
+_FIX = re.compile(r"\b(?:fix\w*|repair\w*|card|action|remedy|approv\w*|mend\w*)\b|^(?:it|that|this)$", re.IGNORECASE)
+_OF_PEOPLE = re.compile(r"\b(?:safe|ok|okay|fine) to\b|^(?:i|we|you|they)\b", re.IGNORECASE)
+"""What stands before a verb that people do themselves."""
+_STEMS = {
+    "fixing": "fix", "stepping": "step", "syncing": "sync", "correcting": "correct", "draining": "drain", "cordoning": "cordon",
+    "rebooting": "reboot", "restarting": "restart", "resetting": "reset", "reloading": "reload", "rebuilding": "rebuild", "cleaning": "clean",
+    "loading": "load", "unlocking": "unlock", "enabling": "enable", "disabling": "disable", "turning": "turn",
+}  # fmt: skip
+_PHRASES = sorted(
+    ((phrase.strip(), remedy) for remedy, words in REMEDY_WORDS.items() if remedy != "cancel_job" for phrase in words.split(",")),
+    key=lambda row: -len(row[0]),
+)
+
+
+def asks_what_a_fix_does_to_the_job(said: Said) -> bool:
+    """Whether a question is about what a fix, not the job, would do to the job."""
+    return bool(_fix_in(said.text))
+
+
+def _fix_in(text: str) -> str:
+    """What the question says would harm the job, or what the job is to survive; empty where it asks something else."""
+    line = " ".join(text[:MAX_CHARACTERS].split())
+    found = _HARMS.search(line) or _SURVIVES.search(line) or _SAFE_FOR.search(line)
+    words = found["fix"].strip() if found else ""
+    return words if words and not _OF_PEOPLE.search(words) and (_FIX.search(words) or _remedy_in(words)) else ""
+
+
+def _remedy_in(words: str) -> str:
+    plain = f" {' '.join(_STEMS.get(word, word) for word in re.findall(r'[a-z]+', words.lower()))} "
+    return next((remedy for phrase, remedy in _PHRASES if f" {phrase} " in plain), "")
+
+
+async def effect_on_the_job(asked: Asked) -> Concluded:
+    """The outage that the fix makes, what it affects, and which jobs run there."""
+    row = _fix_meant(asked, named := _remedy_in(_fix_in(asked.said.text)))
+    remedy = REMEDIES.get(named or (row.now.remedy if row and row.now else ""))
+    if remedy is None:
+        return say(
+            asked, [*unknown_said(asked), "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean."]
+        )
+    hosts = tuple(row.target.split(",")) if row else meant(asked).hosts
+    what = f"{brief(row)} is what waits for a decision" if row and row.now and row.now.remedy == remedy.id else ""
+    what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
+    lines = [
+        f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
+        running_jobs(asked, hosts) if hosts else "",
+        f"{what}. {NOTHING_RUNS}",
+    ]
+    return say(asked, [*unknown_said(asked), *lines])
+
+
+def _fix_meant(asked: Asked, remedy: str) -> Ladder | None:
+    """The fix that the question is about: of the cause, the host or the remedy that it names, else the only one."""
+    rows: Sequence[Ladder] = waiting(asked)
+    if remedy:
+        rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]
+    said = asked.said
+    own = [row for row in rows if row.label in said.labels or set(row.target.split(",")) & set(said.hosts)]
+    return next(iter(own or ([] if said.hosts and remedy else rows)), None)

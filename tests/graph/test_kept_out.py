@@ -1,0 +1,98 @@
+"""A host that did not let us in at its latest look is never called well by what answered before, and does not make the others abnormal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.engine.derive import unreachable
+from graph.incident.answers.wishes import NO_CARD
+from tests.support.clock import T0
+from tests.support.talk import FAULT, Talk, case_of
+from tools.checks import CHECKS
+from tools.fact import Fact, Status, blind
+from tools.fleet.reading import could_not
+from tools.transport import Barrier, Ran, Transport, Unreachable
+
+WELL = [Fact("smi", "gpu.count", 8, host="n1", time=T0)]
+SHUT = [
+    Fact(check, "", status=Status.UNREACHABLE, line="refused", host="n2", time=T0, attrs={"barrier": Barrier.REFUSED.value})
+    for check in ("smi", "dmesg")
+]
+
+
+@dataclass
+class Door:
+    """A transport that can be shut to one host."""
+
+    inner: Transport
+    shut: str = ""
+    barrier: Barrier = Barrier.OTHER
+    status: Status = Status.UNREACHABLE
+    clock: str = "virtual"
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        if host == self.shut:
+            raise Unreachable(host, "kept out", self.status, self.barrier)
+        return await self.inner.run(host, argv, timeout=timeout, cap=cap)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+@pytest.mark.parametrize(
+    ("fact", "named"),
+    [
+        (Fact("cuda", "cuda.ok", True, host="n2", time=T0 - timedelta(minutes=10)), True),
+        (Fact("nccl1", "nccl.busbw", 400.0, host="n2", time=T0 - timedelta(hours=3)), True),
+        (Fact("cuda", "check.skipped", "not_known", host="n2", time=T0), True),
+        (Fact("ib", "check.no_target", "x", host="n2", time=T0), True),
+        (blind("time", Status.TIMEOUT, "too long", "n2"), True),
+        (Fact("lspci", "pcie.gen", 5, host="n2", time=T0), False),
+        (Fact("lspci", "pcie.gen", 5, host="n2", time=T0 - timedelta(seconds=40)), False),
+        (Fact("sysd", "service.event", "x", host="n2", time=T0 - timedelta(days=2)), False),
+    ],
+    ids=["light test before", "test hours ago", "not run", "nobody to ask", "too slow", "answers now", "same look", "event of any time"],
+)
+def test_only_what_answers_in_the_latest_look_makes_a_host_seen(fact: Fact, named: bool) -> None:
+    assert [row.host for row in unreachable([*WELL, *SHUT, fact])] == (["n2"] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("barrier", "status"),
+    [
+        (Barrier.REFUSED, Status.UNREACHABLE),
+        (Barrier.LOGIN, Status.DENIED),
+        (Barrier.UNLISTED_KEY, Status.UNREACHABLE),
+        (Barrier.CHANGED_KEY, Status.UNREACHABLE),
+        (Barrier.SILENT, Status.TIMEOUT),
+        (Barrier.OTHER, Status.UNREACHABLE),
+    ],
+)
+async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(barrier: Barrier, status: Status) -> None:
+    stage = staged(case_of(FAULT), controller="slurm-controller")
+    door = Door(stage.transport)
+    talk = Talk.over(replace(stage, transport=door))  # type: ignore[arg-type]  # the part of InProcess that is used
+    await talk.reports(stage.text)
+    assert "nothing abnormal" in await talk.says("is gpu-004 healthy?")
+    door.shut, door.barrier, door.status = "gpu-004", barrier, status
+    await talk.says("recheck gpu-[001-002] gpu-004")
+    report = (await talk.rows()).report
+    assert report
+    assert report.about is None or report.about.kept_out == ("gpu-004",)
+    assert "gpu-[001-002,004]: " not in report.headline
+    for question in ("is gpu-004 healthy?", "when did gpu-004 die?", "how are all hosts?", "is it safe to restart the job on gpu-004?"):
+        answer = await talk.says(question)
+        assert "gpu-004" in answer
+        assert "could not be looked at (kept out" in answer or answer.startswith("No, not on gpu-004"), answer
+        assert not [line for line in answer.splitlines() if "gpu-004" in line and "nothing abnormal" in line]
+    drain = await talk.says("drain gpu-004")
+    assert drain.startswith(f"{NO_CARD} for a drain: a fix is put up only for a fault that a look has shown")
+    assert "`scontrol update NodeName=gpu-004" in drain
+
+
+def test_why_a_look_failed_is_kept_with_what_kept_us_out() -> None:
+    answer = could_not("n2", CHECKS["smi"], Status.UNREACHABLE, "refused", T0, Barrier.REFUSED)
+    assert [row.value for row in unreachable([*WELL, *answer.facts])] == ["refused"]
