@@ -287,11 +287,21 @@ _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then als
 def commands_machines(said: Said) -> bool:
     """Return whether a text begins with a command for machines and names one, in whatever notation: `drain everything except gpu-002 pls`."""
     words = _plain(said.text[:LONGEST]).split()
-    first = next((at for at, word in enumerate(words) if word not in _CALL_AND_PLEASE), len(words))
-    if first == len(words) or words[first] not in _DO_TO_MACHINES:
+    first = _command_at(words)
+    if first is None:
         return False
     named = said.hosts or said.unknown_hosts or said.group or said.remedy or said.check
     return bool(named) or not _OF_MACHINES.isdisjoint(words[first + 1 :]) or _LIKE_A_HOST.search(said.text[:LONGEST]) is not None
+
+
+def begins_with_command(text: str) -> bool:
+    """Return whether a text begins with a verb for what is done to machines, after a greeting or a please."""
+    return _command_at(_plain(text[:LONGEST]).split()) is not None
+
+
+def _command_at(words: Sequence[str]) -> int | None:
+    first = next((at for at, word in enumerate(words) if word not in _CALL_AND_PLEASE), len(words))
+    return first if first < len(words) and words[first] in _DO_TO_MACHINES else None
 
 
 def is_question(text: str) -> bool:
