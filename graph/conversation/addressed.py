@@ -279,7 +279,7 @@ _DO_TO_MACHINES = _each(
     "reseat replace swap unload reload reinstall fix repair recheck check test probe ping run execute mount remount clear"
 )
 _OF_MACHINES = _each(
-    "everything all them both node nodes host hosts machine machines server servers gpu gpus hca job fabricmanager driver others rest it bmc"
+    "everything all them both node nodes host hosts machine machines server servers gpu gpus hca job fabricmanager driver others rest bmc"
 )
 _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then also can could would you we i to want need go and")
 

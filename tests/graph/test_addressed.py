@@ -120,6 +120,7 @@ THREAD = [
     ("bot",     "why does munge refuse it?",                            UNSURE,              ANSWER),
     ("bot?",    "which certificate is it?",                             UNSURE,              ANSWER),
     ("priya",   "check with the vendor please",                         UNSURE,              SILENCE),
+    ("bot",     "ok swap it after lunch",                               UNSURE,              SILENCE),
     ("priya",   "replace whom?",                                        UNSURE,              SILENCE),
 ]
 # fmt: on
