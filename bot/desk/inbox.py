@@ -123,7 +123,8 @@ class Inbox:
                 case scripts.CONCERNED:
                     same = found.split()
                     if (known := await _first(same, joins)) is not None:
-                        return await self._join(known, make(known).model_copy(update={"kind": "reply"}), dedupe_key, about.alert, repeats)
+                        reply = make(known).model_copy(update={"kind": "reply"})
+                        return await self._join(known, origin, reply, dedupe_key, about.alert, repeats)
                     beside += same
                 case scripts.DUPLICATE:
                     return Received(found, duplicate=True)
@@ -134,12 +135,14 @@ class Inbox:
                 case _:
                     return Received(found, opened=outcome == scripts.OPENED, beside=tuple(beside) if outcome == scripts.OPENED else ())
 
-    async def _join(self, incident: str, reply: Item, dedupe_key: str, alert: str, repeats: bool) -> Received:
+    async def _join(self, incident: str, origin: Origin, reply: Item, dedupe_key: str, alert: str, repeats: bool) -> Received:
         """The reply stored, unless it repeats an alert that this incident has heard before: of a storm each is heard once."""
         concerns, key = self._names.of(incident, "concerns"), self._names.concern("alert", alert)
         if repeats and alert and await awaited(self._redis.sismember(concerns, key)):
             return Received(incident, duplicate=True, joined=True)
         new = await self.enqueue(reply, dedupe_key)
+        if not alert:
+            await self._redis.set(self._names.joined(*origin.door), incident, ex=SEEN_FOR)
         if alert and new:
             await self._redis.zadd(key, {incident: self._clock.now().timestamp()})
             await awaited(self._redis.sadd(concerns, key))
@@ -165,6 +168,10 @@ class Inbox:
 
     async def find(self, team: str, channel: str, thread_ts: str) -> str | None:
         return await self._bound(self._names.thread(team, channel, thread_ts))
+
+    async def joined_from(self, team: str, channel: str, thread_ts: str) -> str | None:
+        """Return the other thread's incident that the report of this thread joined, for as long as messages are remembered."""
+        return await self._bound(self._names.joined(team, channel, thread_ts))
 
     async def heard(self, dedupe_key: str) -> bool:
         """Whether something was stored under this key."""

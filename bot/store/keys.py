@@ -54,6 +54,9 @@ class Names:
     def thread(self, team: str, channel: str, thread_ts: str) -> str:
         return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
 
+    def joined(self, team: str, channel: str, thread_ts: str) -> str:
+        return f"{self._prefix}:joined:{team}:{channel}:{thread_ts}"
+
     def concern(self, kind: str, name: str) -> str:
         return f"{self._prefix}:concern:{kind}:{name}"
 
@@ -143,6 +146,7 @@ TABLE = (
     KeyForm("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
+    KeyForm("rm:joined:*",                   "the incident of another thread that the report of a Slack thread joined", "after 8 days"),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
     KeyForm("rm:cause:*",                    "list: open incidents that found a cause somewhere; the first keeps its fix", "with the last of them"),
     KeyForm("rm:earlier:*",                  "zset: closed incidents of a host, device or cause, by when they were closed", "some days after the last of them"),

@@ -91,6 +91,7 @@ class LastWord:
             asked=self.asked and self.by in (US, reply.by),
             paused=rows.quiet_until is not None and rows.quiet_until > now,
             closed=rows.lifecycle == "closed",
+            alone=not self.speakers - {reply.by},
         )
         self.asked = here.asked
         self.by, self.question = reply.by, reply.text.rstrip().endswith("?")

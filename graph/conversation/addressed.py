@@ -53,6 +53,8 @@ class Situation:
     """The incident is closed."""
     files: bool = False
     """Files came with the message."""
+    alone: bool = False
+    """Nobody else spoke in the thread lately, so a question or request can only be meant for us."""
 
 
 OF_A_PERSON: Final = frozenset({Intent.ASSIGN, Intent.HAND_OFF})
@@ -85,6 +87,9 @@ AFTER_CLOSING: Final = frozenset(
         Intent.WHO_IS_ON_IT,
         Intent.TYPED_APPROVAL,
         Intent.UNDO,
+        Intent.WISH_REMEDY,
+        Intent.RUN_CHECK,
+        Intent.RUN_GUIDE,
     }
 )
 """What is answered in the thread of a closed incident without a mention: what opens it again, and questions about it. What people tell
@@ -122,8 +127,13 @@ def _answers_us(said: Said, here: Situation) -> bool:
 
 
 def _asks_us(said: Said, here: Situation) -> bool:
-    """Right after our own word, a question or a request about what we know: nobody else can be meant, though the rules cannot read it."""
-    return here.follows == "us" and not here.asked and not _known(said) and asks_about_the_work(said)
+    """Return whether a text that no rule reads asks something of us: a question about the work right after our own word, and any question or
+    host's name where nobody else could be meant."""
+    if _known(said):
+        return False
+    if here.follows == "us" and asks_about_the_work(said):
+        return True
+    return here.alone and here.follows in ("us", "self") and (is_question(said.text) or bool(said.hosts or said.unknown_hosts))
 
 
 def _among_people(said: Said, here: Situation) -> bool:
@@ -136,6 +146,11 @@ def _wants_quiet(said: Said, here: Situation) -> bool:
     return here.paused and not (_known(said) and said.intent in IN_A_PAUSE)
 
 
+def _not_after_closing(said: Said, here: Situation) -> bool:
+    unread_request = not _known(said) and (commands_machines(said) or _asks_us(said, here))
+    return here.closed and said.intent not in AFTER_CLOSING and not unread_request
+
+
 # fmt: off
 RULES: Final = (
     HeedRule("said to somebody else",         _to_somebody_else,                                                     Heed.SILENCE),
@@ -143,10 +158,11 @@ RULES: Final = (
     HeedRule("said to us",                    lambda said, here: here.mentioned,                                     Heed.ANSWER),
     HeedRule("only mentions here",            lambda said, here: here.mention_only,                                  Heed.SILENCE),
     HeedRule("quiet, but for a stop",         _wants_quiet,                                                          Heed.SILENCE),
-    HeedRule("closed, and no question of it", lambda said, here: here.closed and said.intent not in AFTER_CLOSING,   Heed.SILENCE),
+    HeedRule("closed, and no question of it", _not_after_closing,                                                    Heed.SILENCE),
+    HeedRule("a command in unread words",     lambda said, here: not _known(said) and commands_machines(said),       Heed.ANSWER),
     HeedRule("our question",                  _answers_us,                                                           Heed.TAKE),
     HeedRule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
-    HeedRule("after our word",                _asks_us,                                                              Heed.ANSWER),
+    HeedRule("asks us",                       _asks_us,                                                              Heed.ANSWER),
     HeedRule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
     HeedRule("among people",                  _among_people,                                                         Heed.SILENCE),
     HeedRule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
@@ -170,6 +186,8 @@ def _each(words: str, between: str | None = None) -> frozenset[str]:
 
 _WORDS = re.compile(r"[^\W_][\w'’-]{0,40}")
 _CALL = re.compile(r"(?:^|(?<=[\s(,;:/]))(?:<@[A-Z0-9]{1,20}(?:\|[^<>\n]{0,80})?>|<![^<>\n]{1,120}>|@[^\W_][\w.-]{0,80})")
+_LIKE_A_HOST = re.compile(r"\b[a-z]{1,20}[-.]?[\[{]?\d|\b\d{1,3}(?:\.\d{1,3}){3}\b", re.IGNORECASE)
+"""A name with a number, a range of them, or an address."""
 _GREETING = _each("hey hi hello yo ok okay thanks thx so and well sorry please morning")
 _NO_NAMES = _each("yes no nope yep yeah sure right fine great good cool nice hmm hm oh ah btw fyi also but then now again")
 """Words that may stand before a comma and call nobody."""
@@ -242,6 +260,8 @@ _ASKING = _each(
 _THE_WORK = _each(
     "gpu gpus node nodes host hosts machine machines server servers job jobs training rank ranks cause fault error errors log logs card "
     "cards fix incident ticket network fabric cable link port ports switch driver memory temperature temps power waiting blocked impact "
+    "munge slurm slurmd scheduler nccl dmesg kernel ecc xid nvlink nvswitch infiniband ib hca mlx5 pcie dcgm fabricmanager clock chrony certificate "
+    "firmware bios bmc ipmi disk filesystem storage memory nvidia cuda container docker "
     "update progress eta knoten maschine fehler ursache ausfall nœud nœuds machine erreur panne nodo nodos máquina fallo causa"
 )
 
@@ -252,6 +272,49 @@ def asks_about_the_work(said: Said) -> bool:
     asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
     named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
     return asks and (bool(named) or not _THE_WORK.isdisjoint(words))
+
+
+_DO_TO_MACHINES = _each(
+    "drain undrain cordon uncordon reboot restart reset power powercycle shutdown resume return isolate exclude quarantine evict kill cancel ssh "
+    "reseat replace swap unload reload reinstall fix repair recheck check test probe ping run execute mount remount clear"
+)
+_OF_MACHINES = _each(
+    "everything all them both node nodes host hosts machine machines server servers gpu gpus hca job fabricmanager driver others rest bmc"
+)
+_CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then also can could would you we i to want need go and")
+
+
+def commands_machines(said: Said) -> bool:
+    """Return whether a text begins with a command for machines and names one, in whatever notation: `drain everything except gpu-002 pls`."""
+    words = _plain(said.text[:LONGEST]).split()
+    first = _command_at(words)
+    if first is None:
+        return False
+    named = said.hosts or said.unknown_hosts or said.group or said.remedy or said.check
+    return bool(named) or not _OF_MACHINES.isdisjoint(words[first + 1 :]) or _LIKE_A_HOST.search(said.text[:LONGEST]) is not None
+
+
+def begins_with_command(text: str) -> bool:
+    """Return whether a text begins with a verb for what is done to machines, after a greeting or a please."""
+    return _command_at(_plain(text[:LONGEST]).split()) is not None
+
+
+def _command_at(words: Sequence[str]) -> int | None:
+    first = next((at for at, word in enumerate(words) if word not in _CALL_AND_PLEASE), len(words))
+    return first if first < len(words) and words[first] in _DO_TO_MACHINES else None
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text asks: a question mark at the end, or a question word at the beginning."""
+    words = _plain(text[:LONGEST]).split()
+    first = next((word for word in words if word not in _GREETING), "")
+    return text.rstrip().endswith("?") or first in _ASKING
+
+
+def is_request(said: Said) -> bool:
+    """Return whether a text wants an answer or an action of whoever reads it."""
+    wants = _known(said) and said.intent not in POLITE | {Intent.NEW_FACTS}
+    return wants or commands_machines(said) or is_question(said.text)
 
 
 def is_yes_or_no(text: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from graph.conversation.addressed import begins_with_command
 from graph.conversation.clauses import clauses
 from graph.conversation.commands import commanded
 from graph.conversation.cues import Clause, fits, nearest
@@ -39,6 +40,14 @@ _WELL_AGAIN = re.compile(
     r"[^.!?\n]{0,20}\bagain\b[^.!?\n]{0,20}\??\s*$"
 )
 """A question whether something is well again. It asks for no look: a statement that it is does."""
+_BRACES = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,80})\{([A-Za-z0-9][A-Za-z0-9,. –-]{0,200})\}")
+_EXCEPT = r"(?:except(?: for)?|excepting|excluding|apart from|other than|besides|without|minus|save(?: for)?|bar|but(?: not)?|(?:and )?not)"
+_A_HOST = r"(?=(?:on |the |hosts? |nodes? ){0,2}[`*'\"]{0,2}[A-Za-z][\w.-]{0,60}[\d\]\[])"
+_ALL_EXCEPT = re.compile(
+    rf"\b(?:every(?:thing|body|one)|(?:all|every|each|any)(?: of)?(?: the| our)?(?: (?:nodes?|hosts?|machines?|servers?|ones?))?),? {_EXCEPT} {_A_HOST}",
+    re.IGNORECASE,
+)
+_NOT_THESE = re.compile(rf"(?<=[\d\]`'\"*]),? {_EXCEPT} {_A_HOST}", re.IGNORECASE)
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
@@ -54,7 +63,19 @@ def read(text: str, names: Vocabulary, now: datetime) -> Said:
     """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
     if (command := commanded(text, names)) is not None:
         return command
-    return _read(with_full_names(text[:LONGEST], names.book), names, now).model_copy(update={"text": text})
+    written = in_plain_notation(text[:LONGEST])
+    return _read(with_full_names(written, names.book), names, now).model_copy(update={"text": text})
+
+
+def in_plain_notation(text: str) -> str:
+    """Write a shell's `gpu-00{1..2}` as `gpu-00[1-2]`, and the exceptions of a command (`not gpu-002`, `everything except gpu-002`) in the words
+    that the rules know. Only a command is changed so: “it was gpu-001 not gpu-002” corrects, and leaves nothing out."""
+    if "{" in text:
+        text = _BRACES.sub(lambda found: f"{found[1]}[{found[2].replace('...', '-').replace('..', '-').replace(' ', '')}]", text)
+    if not begins_with_command(text):
+        return text
+    text = _ALL_EXCEPT.sub("all but ", text)
+    return _NOT_THESE.sub(" except ", text)
 
 
 def _read(text: str, names: Vocabulary, now: datetime) -> Said:

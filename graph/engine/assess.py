@@ -4,7 +4,7 @@ It always runs, needs no network, and decides alone when it is sure. When it is 
 machine looked at and nothing abnormal, anything less is ABSTAIN.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -229,16 +229,16 @@ class Assessment:
         return tuple(self.hypothesis(standing.label) for standing in said[:most])
 
     def could_not_look(self) -> tuple[Blind, ...]:
-        """Every look that failed; a host on which all failed alike is one row."""
+        """Every look that failed; a host on which all failed is one row, with the two most frequent reasons."""
         why: dict[str, dict[str, str]] = defaultdict(dict)
         for (host, check), reason in self.coverage.blind.items():
             if host:
                 why[host][check] = reason
         rows: list[Blind] = []
         for host, checks in sorted(why.items()):
-            everything = len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}
-            if everything and len(set(checks.values())) == 1:
-                rows.append(Blind(host=host, check="all", why=next(iter(checks.values()))[:LONGEST_LINE]))
+            if len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}:
+                reasons = [reason for reason, _ in Counter(checks.values()).most_common(2)]
+                rows.append(Blind(host=host, check="all", why="; ".join(reasons)[:LONGEST_LINE]))
             else:
                 rows += [Blind(host=host, check=check, why=reason[:LONGEST_LINE]) for check, reason in sorted(checks.items())]
         rows += [Blind(host=host, check=check, why=why[:LONGEST_LINE]) for host, check, why in self.uncounted]

@@ -1,6 +1,7 @@
 """Last node: what this turn concluded, in one report. The item is marked as done in the same checkpoint that holds its report."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -38,7 +39,7 @@ from graph.reading.logs import handful
 from graph.reading.suspected import suspected_causes
 from graph.reading.unknown import hosts_said, job_said
 from graph.report import AboutHosts, FileRead, Report, ShownPicture
-from graph.state import Hypothesis, Incident, Outcome, Stats
+from graph.state import Blind, Hypothesis, Incident, Outcome, Stats
 from tools.fact import Status
 from tools.inventory.ranges import fold
 
@@ -163,7 +164,7 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
             for row in now.ruled_out(suspected=suspected)
             if likely is None or row.label != likely.label
         ),
-        could_not_look=now.could_not_look()[:MOST_BLIND],
+        could_not_look=blind_of_every_host(now.could_not_look()),
         questions=questions,
         differs=() if outcome == "diagnosed" else differences_said(case, now),
         old=old_said(case, now),
@@ -190,6 +191,17 @@ def _diagnosis(case: Case, now: Assessment, ports: Ports) -> Concluded:
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
         ticket=hand_over(case, now, report) if _with_people(case) else None,
     )
+
+
+def blind_of_every_host(rows: Sequence[Blind]) -> tuple[Blind, ...]:
+    """Return at most `MOST_BLIND` failed looks: one of each host before the second of any, so that the cut hides no host while it can."""
+    turns: Counter[str] = Counter()
+    places = []
+    for row in rows:
+        places.append(turns[row.host])
+        turns[row.host] += 1
+    kept = sorted(range(len(rows)), key=lambda at: (places[at], at))[:MOST_BLIND]
+    return tuple(rows[at] for at in sorted(kept))
 
 
 def well_baselines(case: Case, now: Assessment) -> dict[str, Baseline]:

@@ -36,7 +36,7 @@ PARTS = frozenset(
 )
 """Words for parts of a cluster: a text that names one is about something that breaks."""
 _PART = re.compile(r"[^\W_]{2,40}")
-NEAR = 4.0
+NEAR = 6.0
 """Times as likely as chance that the best label of a text must be, where the text names no symptom and quotes no error."""
 
 TEMPER = 0.6

@@ -137,10 +137,10 @@ def _seen(match: Match) -> ReasonNode:
 
 
 def _blind(cause: Hypothesis, thought: Thought, sketch: Sketch) -> None:
-    """What would decide it and could not look: asked, refused, and not forgotten."""
+    """Add the refused looks that would have decided this cause. The report may show fewer of them, so all that failed are read here."""
     leaf = thought.taxonomy.leaves.get(cause.label)
     deciding = {check.id for check in thought.now.lens.deciding(leaf)} if leaf else set()
-    for row in [blind for blind in thought.report.could_not_look if blind.check in deciding or blind.check == "all"][:MOST_BLIND]:
+    for row in [blind for blind in thought.now.could_not_look() if blind.check in deciding or blind.check == "all"][:MOST_BLIND]:
         node = ReasonNode(
             _id("b", row.host, row.check, row.why),
             "verification",

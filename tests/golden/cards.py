@@ -261,6 +261,7 @@ def notes_and_home() -> Mapping[str, str]:
     small: Rendered = {
         "refused": notes.refused("No, because.", ["C0OPS"]),
         "joined": notes.joined("T1", "C1", "1.0"),
+        "ask_there": notes.ask_there("T1", "C1", "1.0"),
         "beside": notes.beside(),
         "goes on": notes.goes_on("It goes on."),
         "not stored, Slack retries": notes.not_stored(True),

@@ -110,8 +110,40 @@ THREAD = [
     ("bot?",    "@rackmedic what do you mean?",                         UNSURE,              ANSWER),
     ("bot? me", "and gpu-7 was never part of it",                       UNSURE,              TAKE),
     ("priya",   "it was the second rack",                               UNSURE,              SILENCE),
+    # a command for machines in words that no rule reads, and questions after our word
+    ("priya",   "drain everything except gpu-002 pls",                  UNSURE,              ANSWER),
+    ("bot?",    "drain everything except gpu-002 pls",                  UNSURE,              ANSWER),
+    ("bot? me", "pls reboot gpu-00{1..2} but not gpu-002",              UNSURE,              ANSWER),
+    ("priya",   "ssh into 10.0.0.5 and check nvidia-smi",               UNSURE,              ANSWER),
+    ("priya",   "please cordon all nodes but the first",                UNSURE,              ANSWER),
+    ("priya",   "@anton drain everything except gpu-002 pls",           UNSURE,              SILENCE),
+    ("bot",     "why does munge refuse it?",                            UNSURE,              ANSWER),
+    ("bot?",    "which certificate is it?",                             UNSURE,              ANSWER),
+    ("priya",   "check with the vendor please",                         UNSURE,              SILENCE),
+    ("bot",     "ok swap it after lunch",                               UNSURE,              SILENCE),
+    ("priya",   "replace whom?",                                        UNSURE,              SILENCE),
 ]
 # fmt: on
+
+
+ALONE = [
+    ("bot", "what else could it be?", ANSWER),
+    ("bot?", "what else could it be?", ANSWER),
+    ("bot", "which one?", ANSWER),
+    ("bot? me", "and then what?", ANSWER),
+    ("bot", "which certificate?", ANSWER),
+    ("bot", "gpu-001 asdkj askdj qwe", ANSWER),
+    ("bot", "Sven, could you look?", SILENCE),
+    ("bot", "let me get a coffee", SILENCE),
+    ("bot", "hm", SILENCE),
+]
+
+
+@pytest.mark.parametrize(("before", "text", "becomes"), ALONE)
+def test_one_person_alone_with_us_asks_us(before: str, text: str, becomes: Heed) -> None:
+    hosts = ("gpu-001",) if "gpu-001" in text else ()
+    here = replace(BEFORE[before], called=called(text, US, SPEAKERS), alone=True)
+    assert heed(Said(text=text, sure=False, hosts=hosts), here) is becomes
 
 
 @pytest.mark.parametrize(("before", "text", "intent", "becomes"), THREAD)

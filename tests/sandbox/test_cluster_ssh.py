@@ -159,3 +159,16 @@ async def _until_refused(client: Ssh) -> None:
         except Unreachable:
             return
         await asyncio.sleep(0)
+
+
+async def test_changes_of_power_at_the_same_moment_are_followed_one_after_the_other(tmp_path: Path) -> None:
+    of = cluster("O01@n0", nodes=2)
+    failed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, told: failed.append(told.get("exception")))
+    async with reached(of, tmp_path) as (servers, client):
+        with pytest.raises(Unreachable):
+            await _ask(client)
+        of.heal()
+        await asyncio.gather(*(servers._follow_power() for _ in range(8)))
+        assert (await _ask(client)).exit_status == 0
+    assert failed == []

@@ -43,6 +43,7 @@ NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
 TOO_LARGE = "Too large to approve"
 CONFIRM = 300
+APPROVERS_ONLY = "For approvers only."
 KNOWN = 2600
 MOST_EACH = 20
 """Actions that one button can name: with their digests whole they still fit into its value."""
@@ -245,11 +246,13 @@ def _sure(action: Action) -> Block:
     """Slack's dialog before an approval: host and command once more, whole where they fit."""
     host = exact(words.targets(action))
     via = f", via {exact(action.via)}" if action.via != action.target else ""
-    told = f"On {host}{via}: {exact(command(action))}"
+    whole = command(action)
+    told = f"On {host}{via}: {exact(whole)}"
     if size(plain(told)) > CONFIRM:
-        told = f"On {host}{via}. The command is too long for this dialog; read it on the card."
+        told = f"On {host}{via}. The card shows the whole command ({len(whole):,} characters): read it there first."
     if size(plain(told)) > CONFIRM:
-        told = "Host and command are too long for this dialog; read them on the card."
+        told = f"The card shows the hosts and the whole command ({len(whole):,} characters): read them there first."
+    told = told if size(plain(f"{APPROVERS_ONLY} {told}")) > CONFIRM else f"{APPROVERS_ONLY} {told}"
     return blocks.confirm(clip(f"{words.does(action)}?", 100), told, "Run it once", "Not now")
 
 

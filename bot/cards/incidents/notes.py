@@ -34,6 +34,14 @@ def joined(team: str, channel: str, thread_ts: str) -> Card:
     return blocks.card(f"I am on this already, in {where}. {rest}", [blocks.say("↪ I am on this already, in ", link, f". {rest}")])
 
 
+def ask_there(team: str, channel: str, thread_ts: str) -> Card:
+    """A request in a thread whose report joined another thread: nothing was done, and where to ask."""
+    where, rest = "another thread", "Ask there, or mention me here with what is wrong."
+    link = thread_link(team, channel, thread_ts, where) if thread_ts else where
+    words = "I did nothing with that: I work on this in "
+    return blocks.card(f"{words}{where}. {rest}", [blocks.say(f"↪ {words}", link, f". {rest}")])
+
+
 def beside() -> Card:
     """Others reported the same, in a thread that is not for these readers: nothing of it is told."""
     words = "I am on this already for others, in a thread that this channel cannot read."

@@ -22,7 +22,7 @@ from bot.slack.incoming import grammar
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.open_work import open_incidents, open_work, waits_shown
 from bot.slack.incoming.payloads import Arrival, Deletion, Rewritten
-from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
+from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, is_request, mentions
 from graph.conversation.intents import Intent
 from graph.conversation.news import complains, tells_nothing
 from graph.conversation.read import read
@@ -117,6 +117,8 @@ async def hear_deletion(surface: Surface, gone: Deletion, first: Callable[[str],
 async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     async with storing():
         incident = await surface.inbox.find(arrival.team, arrival.channel, arrival.root)
+    if incident is None and await _in_joined_thread(surface, arrival):
+        return Heard()
     if incident is None and not arrival.mention:
         return Heard()
     if incident is None and arrival.place.type == "im":
@@ -185,10 +187,33 @@ def _is_alone(surface: Surface, arrival: Arrival, said: Said, before: Before) ->
 
 
 async def _passed_over(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
-    """Tell the only person in a thread, once per window, that a message was not understood as addressed to the bot."""
+    """Tell the only person in a thread that a message was not understood as addressed to the bot: once per window, but of a request each time."""
     async with storing():
         first = await surface.pulse.passes_over(incident, arrival.ts)
-    return await _answer(surface, arrival, notes.passed_over()) if first else Heard()
+    return await _answer(surface, arrival, notes.passed_over()) if first or is_request(said) else Heard()
+
+
+async def _in_joined_thread(surface: Surface, arrival: Arrival) -> bool:
+    """Answer a request in a thread whose report joined another thread's incident with a link to that thread. Return whether the message is done with.
+    A mention that tells something is read as a report: it joins again, or begins an incident of its own."""
+    if not arrival.in_thread or arrival.alert or surface.bound.get(arrival.channel) is None:
+        return False
+    async with storing():
+        incident = await surface.inbox.joined_from(arrival.team, arrival.channel, arrival.root)
+        other = await surface.inbox.origin(incident) if incident else None
+    if other is None or not policy.may_follow(_origin(arrival), other, surface.bound):
+        return False
+    said = await understood(surface, arrival, _origin(arrival))
+    us = (arrival.us, NAME)
+    mentioned = arrival.mention or mentions(said.text, us)
+    to_somebody_else = bool(called(said.text, us)) and not mentioned
+    if arrival.mention and not (said.text and asks_only(said) and said.intent in OF_AN_INCIDENT):
+        return False
+    if to_somebody_else or not is_request(said) or (surface.bound[arrival.channel].mention_only and not mentioned):
+        return not arrival.mention
+    policy.serve(arrival.place, surface.bound)
+    await _answer(surface, arrival, notes.ask_there(other.team, other.channel, other.thread_ts))
+    return True
 
 
 async def heeded(surface: Surface, arrival: Arrival, said: Said, before: Before) -> Heed:
@@ -204,6 +229,7 @@ async def heeded(surface: Surface, arrival: Arrival, said: Said, before: Before)
         paused=before.quiet_until is not None and before.quiet_until > surface.clock.now(),
         closed=before.lifecycle == "closed",
         files=bool(arrival.files),
+        alone=not before.others,
     )
     what = heed(said, here)
     if what is Heed.SILENCE or here.mentioned or here.called or " " not in said.text:

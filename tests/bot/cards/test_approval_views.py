@@ -254,7 +254,7 @@ def test_a_running_action_whose_host_does_not_answer_says_so_and_not_that_it_run
 def test_slack_asks_once_more_with_host_and_command() -> None:
     card = approval.render(Shown(record_of()))
     ask = buttons(card)[approval.APPROVE]["confirm"]
-    assert ask["text"]["text"] == "On gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0"
+    assert ask["text"]["text"] == f"{approval.APPROVERS_ONLY} On gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0"
     long = approval.render(Shown(record_of(command=("nvidia-smi", "x" * 400))))
     assert "xx" not in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"], "a command is whole or not there"
     assert "gpu-017" in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"]

@@ -172,7 +172,7 @@ async def test_what_must_get_through_does_without_a_mention_however_many_answers
     assert [item.text for item in (await terse.inbox.peek(incident))[passed_over:]] == list(words)
 
 
-@pytest.mark.parametrize("words", ["should I page the datacenter?", "hmm that is odd", "is that covered by warranty?", "lunch first"])
+@pytest.mark.parametrize("words", ["hmm that is odd", "lunch first"])
 async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: Behind, words: str) -> None:
     incident, ts = await opened(bot)
     for _ in range(3):
@@ -180,6 +180,54 @@ async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: 
         await bot.settled()
     assert bot.texts(OPS) == [notes.passed_over().text]
     assert len(await bot.inbox.peek(incident)) == 1
+
+
+REQUESTS = (
+    "drain everything except gpu-018 pls",
+    "why does munge refuse it?",
+    "what else could it be?",
+    "ssh into 10.0.0.5 and check nvidia-smi",
+    "drain gpu-018",
+    "is gpu-018 healthy?",
+    "is that covered by warranty?",
+    "should I page the datacenter?",
+)
+
+
+async def test_one_person_alone_gets_an_answer_to_every_request_however_often_a_message_was_passed_over(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    for words in ("hmm that is odd", *REQUESTS):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    answered = [item.text for item in (await bot.inbox.peek(incident))[1:]]
+    assert answered == list(REQUESTS)
+
+
+async def test_a_thread_that_joined_another_answers_each_request_with_one_line_that_links_there(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer, anybody?")
+    await bot.settled()
+    stored = len(await bot.inbox.peek(incident))
+    there, told = notes.ask_there(TEAM, OPS, ts).text, bot.texts(OPS)
+    for number, words in enumerate(REQUESTS, 1):
+        await bot.slack.say("priya", OPS, words, thread_ts=again)
+        await bot.settled()
+        assert bot.texts(OPS) == told + [there] * number
+    for words in ("hmm that is odd", "@dmitri can you drain gpu-018?", "Anton, could you look at gpu-018?"):
+        await bot.slack.say("priya", OPS, words, thread_ts=again)
+        await bot.settled()
+    await bot.slack.say("priya", OPS, "@rackmedic hand off", thread_ts=again)
+    await bot.settled()
+    assert bot.texts(OPS) == told + [there] * (len(REQUESTS) + 1)
+    assert len(await bot.inbox.peek(incident)) == stored
+
+
+@pytest.mark.parametrize("words", REQUESTS)
+async def test_a_thread_of_people_that_joined_nothing_gets_no_line(bot: Behind, words: str) -> None:
+    ts = await bot.slack.say("olga", OPS, "who has the keys of the cage?")
+    await bot.slack.say("priya", OPS, words, thread_ts=ts)
+    await bot.settled()
+    assert bot.texts(OPS) == []
 
 
 @pytest.mark.parametrize("words", ["should we page the datacenter?", "hmm that is odd"])

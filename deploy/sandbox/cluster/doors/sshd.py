@@ -51,6 +51,7 @@ class SshCluster:
         self._no_sudo: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._scripts: set[asyncio.Task[ShellAnswer]] = set()
+        self._following = asyncio.Lock()
         self._began = monotonic()
         self.running = 0
         """Commands that are running now, on all nodes."""
@@ -246,6 +247,7 @@ class SshCluster:
         task.add_done_callback(self._tasks.discard)
 
     async def _follow_power(self) -> None:
-        """A node that is off refuses connections."""
-        for host, wire in self._wires.items():
-            await (wire.open() if self.cluster.reachable(host) else wire.close())
+        """A node that is off refuses connections. One change is followed at a time: two that open one port fail."""
+        async with self._following:
+            for host, wire in self._wires.items():
+                await (wire.open() if self.cluster.reachable(host) else wire.close())

@@ -135,7 +135,23 @@ function drawPrompts(id, thread, here) {
   fill($(id), h("span", {}, offered?.title), (offered?.prompts ?? []).map((one) => h("button", { class: "plain", testid: "prompt", onclick: () => press(one) }, one.title)));
 }
 
+// A click is a press and a release on one element: what is drawn anew between them would lose it, so drawing waits for the release.
+let pressed = false;
+let waiting = false;
+document.addEventListener("pointerdown", () => { pressed = true; }, true);
+for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, released, true);
+addEventListener("blur", released);
+
+function released() {
+  setTimeout(() => {
+    pressed = false;
+    if (waiting) drawMessages();
+  });
+}
+
 function drawMessages() {
+  waiting = pressed;
+  if (waiting) return;
   const rows = ordered(Object.values(all()));
   redraw($("messages"), rows.filter((message) => !isReply(message)), false);
   if (!rows.length) fill($("messages"), welcome());

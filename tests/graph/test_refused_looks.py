@@ -1,0 +1,106 @@
+"""A host on which looks were refused, whatever the reasons, breaks no contract and is not hidden behind other hosts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pytest
+
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.incident.conclude import MOST_BLIND, blind_of_every_host
+from graph.incident.thinking.checked import kept_reasoning, verified
+from graph.state import Blind
+from tests.support.talk import Talk, case_of
+from tools.fact import Status, blind
+from tools.fleet.answers import Answer, Ask, Seen, Wave
+from tools.fleet.fleet import Fleet
+
+pytestmark = pytest.mark.slow
+
+REFUSED, TIMED_OUT, DENIED = "Connection refused", "no answer within 10 s", "Permission denied (publickey)"
+
+
+@dataclass
+class PartlyDark:
+    """A fleet in which some hosts refuse looks, each look with one of `reasons`; the checks of `answering` are answered."""
+
+    fleet: Fleet
+    dark: frozenset[str]
+    reasons: tuple[str, ...]
+    answering: frozenset[str] = frozenset()
+    clock: str = "virtual"
+
+    def __post_init__(self) -> None:
+        self.checks = self.fleet.checks
+
+    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+        self.fleet.outdate(hosts, since)
+
+    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        refused = [ask for ask in asks if ask.host in self.dark and ask.check not in self.answering]
+        wave = await self.fleet.look(incident, [ask for ask in asks if ask not in refused], seen, fresh=fresh)
+        return replace(wave, answers=(*wave.answers, *map(self._refusal, refused)))
+
+    def _refusal(self, ask: Ask) -> Answer:
+        why = self.reasons[sorted(self.checks).index(ask.check) % len(self.reasons)]
+        return Answer(ask.host, ask.check, (blind(ask.check, Status.TIMEOUT, why, ask.host),), 1.0, why)
+
+
+def partly_dark(*hosts: str, reasons: tuple[str, ...], answering: frozenset[str] = frozenset()) -> Talk:
+    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    fleet = PartlyDark(talk.ports.fleet, frozenset(hosts), reasons, answering)
+    talk.ports = replace(talk.ports, fleet=fleet)  # type: ignore[arg-type]  # the part of Fleet that is used
+    return talk
+
+
+TICKETS = (
+    "is anything wrong with the clock on gpu-003 and gpu-004? x509 certificate not yet valid",
+    "stale file handle on /mnt, storage hangs on gpu-003 and gpu-004",
+    "zombie processes and sssd logins fail on gpu-003 and gpu-004",
+    "gpu-003 and gpu-004: systemd service slurmd is dead",
+)
+"""Each names causes that late checks of the alphabet decide: time, store, sysd, procs."""
+
+
+@pytest.mark.parametrize("ticket", TICKETS)
+@pytest.mark.parametrize(
+    ("reasons", "answering"),
+    [
+        ((REFUSED,), frozenset()),
+        ((REFUSED, TIMED_OUT), frozenset()),
+        ((REFUSED, TIMED_OUT, DENIED), frozenset()),
+        ((REFUSED,), frozenset({"base"})),
+        ((REFUSED, TIMED_OUT), frozenset({"base", "smi"})),
+    ],
+)
+async def test_refused_looks_break_no_contract(ticket: str, reasons: tuple[str, ...], answering: frozenset[str]) -> None:
+    talk = partly_dark("gpu-004", reasons=reasons, answering=answering)
+    report = await talk.reports(ticket)
+    assert report.broken == ()
+    assert {row.host for row in report.could_not_look} >= {"gpu-004"}
+    graph = await kept_reasoning((await talk.rows()).stored, talk.ports.evidence)
+    assert graph is not None
+    assert (await verified(graph, talk.ports)).broken == ()
+
+
+async def test_a_host_that_refuses_every_look_is_one_row_with_its_most_frequent_reasons() -> None:
+    report = await partly_dark("gpu-004", reasons=(REFUSED, TIMED_OUT, DENIED)).reports("gpu-004 is odd, recheck gpu-[003-004]")
+    (row,) = [row for row in report.could_not_look if row.host == "gpu-004"]
+    assert row.check == "all"
+    assert row.why.count(";") == 1
+
+
+async def test_several_hosts_that_refuse_some_looks_are_all_named() -> None:
+    hosts = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
+    report = await partly_dark(*hosts, reasons=(REFUSED, TIMED_OUT), answering=frozenset({"base"})).reports("clock skew on gpu-[001-004]")
+    assert report.broken == ()
+    assert {row.host for row in report.could_not_look} >= set(hosts)
+
+
+def test_the_cut_keeps_a_row_of_each_host_and_the_order() -> None:
+    rows = [Blind(host=f"n{host}", check=f"c{check:02}", why="no") for host in range(4) for check in range(30)]
+    kept = blind_of_every_host(rows)
+    assert len(kept) == MOST_BLIND
+    assert {row.host for row in kept} == {"n0", "n1", "n2", "n3"}
+    assert list(kept) == sorted(kept, key=lambda row: (row.host, row.check))
+    assert blind_of_every_host(rows[:3]) == tuple(rows[:3])
