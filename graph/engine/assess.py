@@ -59,6 +59,8 @@ class Assessment:
     """What hosts have otherwise than their peers, or than they had."""
     old: tuple[Fact, ...] = ()
     """Abnormal events of machines that came last long before the report and decide nothing."""
+    handed_in: tuple[Fact, ...] = ()
+    """What people handed in that is abnormal or would decide for a cause, of whatever age."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -289,7 +291,17 @@ def assess(
         uncounted=tuple(notes(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
         old=worst_first(_old(ready, rows, matcher), asked, fits.of),
+        handed_in=_handed_in(ready, rows, matcher),
     )
+
+
+def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> tuple[Fact, ...]:
+    """Return what people handed in that speaks against a machine or a job, old or not."""
+    given = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
+    if not given:
+        return ()
+    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+    return tuple(fact for fact in given if id(fact) in decisive or was_odd(fact, matcher.expected(fact)))
 
 
 def _old(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> list[Fact]:

@@ -27,6 +27,7 @@ UNREAD: Mapping[Unread, str] = {
     "elsewhere": "it does not lie with Slack: upload it here",
     "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
     "gone": "its text is not stored any more: attach it again",
+    "empty": "it is empty: attach it again",
     "too_long": "reading it took longer than I may: attach the part around the first error",
 }
 """Why a file was not read, and what to send instead."""
@@ -39,6 +40,8 @@ LONGEST_REASON = 160
 
 def as_text(raw: bytes) -> tuple[str, Unread]:
     """The text of a file, or why it has none."""
+    if not raw:
+        return "", "empty"
     if raw.startswith(_UTF16):
         return raw.decode("utf-16", "replace"), ""
     for begins, what in _MAGIC.items():

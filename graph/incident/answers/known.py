@@ -11,6 +11,7 @@ from graph.engine.assess import Assessment
 from graph.engine.reference import is_text
 from graph.incident.about import asked_first
 from graph.incident.answers.kinds import answering
+from graph.incident.answers.unproven import Unproven, unproven
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
@@ -229,6 +230,10 @@ class HostKnown:
     whole: bool
     """Every passive check of the machine was asked and could look."""
     read: datetime | None
+    unproven: tuple[Unproven, ...] = ()
+    """What speaks against it and no proven cause explains, as far as its host is known."""
+    unplaced: tuple[Unproven, ...] = ()
+    """The same of which nobody knows the host: it counts for every host."""
 
     @property
     def dark(self) -> bool:
@@ -254,7 +259,9 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key))
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
-    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host))
+    against = [row for row in unproven(asked.case, now) if row.concerns(host)]
+    own, unplaced = (tuple(row for row in against if bool(row.hosts) is placed) for placed in (True, False))
+    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host), own, unplaced)
 
 
 def branch_of(labels: Sequence[str]) -> str:

@@ -5,7 +5,21 @@ from typing import Final
 
 from graph.conversation.intents import Intent
 from graph.engine.assess import Assessment
-from graph.incident.answers import differences, endings, outputs, past, people, pictures, reasons, safety, states, steps, tellings, wishes
+from graph.incident.answers import (
+    attached,
+    differences,
+    endings,
+    outputs,
+    past,
+    people,
+    pictures,
+    reasons,
+    safety,
+    states,
+    steps,
+    tellings,
+    wishes,
+)
 from graph.incident.answers.kinds import BY_KIND, unknown
 from graph.incident.answers.known import Asked
 from graph.incident.case import Case
@@ -60,6 +74,8 @@ async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
     if case.stands:
         return unknown(case)
     asked = Asked(case, now, ports)
+    if files := attached.asked_about(asked):
+        return await attached.show_attached(asked, files)
     if case.kind in AS_ASKED:
         return await AS_ASKED[case.kind](asked)
     if case.kind == "ask":
