@@ -17,7 +17,7 @@ from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, 
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
-from graph.engine.nowhere import notes
+from graph.engine.nowhere import ELSEWHERE, notes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, Place, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
@@ -301,7 +301,12 @@ def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) 
     if not given:
         return ()
     decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
-    return tuple(fact for fact in given if id(fact) in decisive or was_odd(fact, matcher.expected(fact)))
+    return tuple(fact for fact in given if id(fact) in decisive or was_odd(_anywhere(fact), matcher.expected(fact)))
+
+
+def _anywhere(fact: Fact) -> Fact:
+    """The fact as if its device were one of ours: that nobody here has it is for people to judge."""
+    return replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE}) if ELSEWHERE in fact.attrs else fact
 
 
 def _old(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> list[Fact]:

@@ -182,6 +182,7 @@ def with_changes(concluded: Concluded, case: Case, found: str, about: str) -> Co
         was = before.headline if before.headline != after.headline else ""
         return replace(concluded, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
     odd = after.about is not None and after.about.found in ("odd", "fault")
+    odd = odd or bool(case.item.attachments)
     if after.questions:
         return replace(concluded, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
     stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""

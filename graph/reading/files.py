@@ -40,8 +40,6 @@ LONGEST_REASON = 160
 
 def as_text(raw: bytes) -> tuple[str, Unread]:
     """The text of a file, or why it has none."""
-    if not raw:
-        return "", "empty"
     if raw.startswith(_UTF16):
         return raw.decode("utf-16", "replace"), ""
     for begins, what in _MAGIC.items():
@@ -56,7 +54,7 @@ def handed_in(name: str, text: str) -> Attachment:
     """A file of which only the text is known; one that was none keeps its name and why."""
     raw = text.encode("utf-8", "replace")
     kept, why = as_text(raw)
-    return Attachment(name=name, text=kept, size=len(raw), unread=why)
+    return Attachment(name=name, text=kept, size=len(raw), unread=why if raw else "empty")
 
 
 def is_file(given: Attachment) -> bool:

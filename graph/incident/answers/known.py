@@ -260,8 +260,8 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
     against = [row for row in unproven(asked.case, now) if row.concerns(host)]
-    own, unplaced = (tuple(row for row in against if bool(row.hosts) is placed) for placed in (True, False))
-    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host), own, unplaced)
+    placed, unplaced = (tuple(row for row in against if bool(row.hosts) is known) for known in (True, False))
+    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host), placed, unplaced)
 
 
 def branch_of(labels: Sequence[str]) -> str:

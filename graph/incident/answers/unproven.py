@@ -11,6 +11,7 @@ from graph.engine.age import is_old, old_in_words
 from graph.engine.assess import Assessment
 from graph.engine.belief import Belief, only_old
 from graph.engine.coverage import UNASKED
+from graph.engine.nowhere import ELSEWHERE, UNLISTED
 from graph.engine.reference import is_text
 from graph.incident.case import Case
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
@@ -67,8 +68,9 @@ def given_in_words(fact: Fact, case: Case) -> str:
     """`handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     of = f" of {name}, which I do not know here" if name and not writer(fact, case) else ""
+    nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED else ""
     old = is_old(fact) or bool(fact.attrs.get("aged"))
-    return f"{GIVEN[:-2]}{of}: {old_in_words(fact, case.item.at) if old else fact.in_words()}"
+    return f"{GIVEN[:-2]}{of}: {old_in_words(fact, case.item.at) if old else fact.in_words()}{nowhere}"
 
 
 def _given(case: Case, now: Assessment) -> Iterator[Unproven]:

@@ -126,9 +126,9 @@ async def test_a_report_stands_until_people_say_that_it_is_over() -> None:
     assert "No check of mine can judge" in await tells(talk, "gpu-002 smells of smoke")
     await talk.says("recheck gpu-002")
     assert SAFE not in await talk.says("can we restart?")
-    await talk.says("gpu-001 works again")
+    await talk.says("gpu-001 is fixed")
     assert SAFE not in await talk.says("can we restart?"), "that was another host"
-    await talk.says("gpu-002 works again")
+    await talk.says("gpu-002 is fixed")
     assert SAFE in await talk.says("can we restart?")
 
 
