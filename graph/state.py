@@ -39,7 +39,7 @@ class Stored(BaseModel):
 
 
 Unread = Literal[
-    "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long"
+    "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long", "empty"
 ]
 """Why a file that somebody handed in was not read; empty where it was."""
 
@@ -114,6 +114,15 @@ class Origin(Stored):
         return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
 
 
+class UnjudgedReport(Stored):
+    """Something that people reported, or a `file` that they handed in, and that nothing can judge. `hosts`: those that it names; none where it may
+    be about any."""
+
+    text: str
+    file: bool = False
+    hosts: tuple[str, ...] = ()
+
+
 class Brief(Stored):
     """What `summarise` understood. Hosts are inventory names only; what else was named and is not cleared up yet is in `unknown_hosts`."""
 
@@ -125,6 +134,8 @@ class Brief(Stored):
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    unjudged: tuple[UnjudgedReport, ...] = ()
+    """What stands against the hosts until people say that it is over."""
 
 
 class FileSource(Stored):

@@ -13,6 +13,9 @@ FROM_FILE = "from_file"
 """The attribute of a fact that was read in a file: its path, its owner's `uid`, the `job` that it is of, and the `nodes` that the scheduler gave that job;
 or `by`, for a file that a customer handed in. What is not established is not there."""
 
+WRITTEN_BY = "written_by"
+"""The attribute of a fact that was handed in: the host whose line it is, as the line names it. It may be none of ours."""
+
 
 class Status(StrEnum):
     """What is known of a fact. Only OK carries a value; ABSENT means looked and it is not there."""

@@ -12,6 +12,7 @@ from graph.conversation.intents import Intent
 from graph.conversation.said import Said, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.conversation.words import ELSEWHERE
+from graph.reading.physical import physical_reports
 from graph.reading.reports import understand
 
 HALF = 0.5
@@ -29,7 +30,7 @@ def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Cla
     """Whether there is something in it to look at."""
     told = understand(text[:LONGEST], names.book, now)
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
-    if told.signatures and (stated or not any(True for _ in parts)):
+    if (told.signatures or physical_reports(text)) and (stated or not any(True for _ in parts)):
         return True
     symptoms = bool(set(told.symptoms) - {"vague"})
     return any(_tells(clause, symptoms) for clause in stated)

@@ -17,11 +17,14 @@ from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.reading.hosts import with_full_names
 from graph.reading.numbers import number_of
+from graph.reading.pasted import quoted
 from graph.reading.times import window
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
 """Asked beside news, the news is what matters: they are answered with what it changes."""
+BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
+"""Asked beside lines that a machine printed, it is answered with what they change. A line itself may read like any of them."""
 ENOUGH = 0.55
 """Least that a cue must say."""
 A_PART = 0.9
@@ -87,6 +90,9 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
         return _said(Intent.HOST_STATE, text, [*([best.clause] if best else []), *parts], now)
     news = brings_news(text, names, now, parts)
     partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
+    pasted = bool(quoted(text)) and not any(clause.requests for clause in parts)
+    if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
+        return _said(Intent.NEW_FACTS, text, parts, now)
     if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
         return _said(Intent.NEW_FACTS, text, parts, now)
     if (best is None or best.intent is Intent.RUN_CHECK) and _draws(text, parts):

@@ -17,7 +17,7 @@ from graph.engine.belief import DIFFERENCES, ENOUGH_TO_COUNT, OF_LINKS, Belief, 
 from graph.engine.coverage import Coverage
 from graph.engine.gpuless import drop_absence_of_gpus
 from graph.engine.hidden import Hidden, hidden_causes
-from graph.engine.nowhere import notes
+from graph.engine.nowhere import ELSEWHERE, notes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, Place, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
@@ -59,6 +59,8 @@ class Assessment:
     """What hosts have otherwise than their peers, or than they had."""
     old: tuple[Fact, ...] = ()
     """Abnormal events of machines that came last long before the report and decide nothing."""
+    handed_in: tuple[Fact, ...] = ()
+    """What people handed in that is abnormal or would decide for a cause, of whatever age."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -289,7 +291,22 @@ def assess(
         uncounted=tuple(notes(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCES),
         old=worst_first(_old(ready, rows, matcher), asked, fits.of),
+        handed_in=_handed_in(ready, rows, matcher),
     )
+
+
+def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> tuple[Fact, ...]:
+    """Return what people handed in that speaks against a machine or a job, old or not."""
+    given = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
+    if not given:
+        return ()
+    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+    return tuple(fact for fact in given if id(fact) in decisive or was_odd(_anywhere(fact), matcher.expected(fact)))
+
+
+def _anywhere(fact: Fact) -> Fact:
+    """The fact as if its device were one of ours: that nobody here has it is for people to judge."""
+    return replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE}) if ELSEWHERE in fact.attrs else fact
 
 
 def _old(facts: Sequence[Fact], rows: Sequence[Belief], matcher: Matcher) -> list[Fact]:

@@ -9,9 +9,14 @@ from graph.engine.age import old_in_words
 from graph.engine.assess import Assessment
 from graph.engine.peers import rare_first
 from graph.engine.reference import is_text
+from graph.incident.answers.unproven import told, unproven
 from graph.incident.case import Case
+from graph.reading.hosts import hosts_in
+from graph.reading.pasted import LONGEST_TEXT, writer_of
+from graph.reading.unknown import hosts_said
 from graph.report import AboutHosts, Found
 from graph.state import Hypothesis
+from kb.scan import lines_in
 from tools.fact import Fact
 from tools.inventory.ranges import expand, fold
 
@@ -20,6 +25,7 @@ HELD = ("proc.stopped", "proc.blocked")
 """Keys of processes that do not run, whatever they call themselves."""
 KEPT_OUT = ("host.reachable", "host.access")
 """Keys of facts that say that no session reached a host."""
+MOST_FOREIGN = 4
 MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
 
 
@@ -29,6 +35,17 @@ def hosts_answered_first(case: Case) -> tuple[str, ...]:
     Where a report of a job names one host, it is where the trouble was noticed: another host of the job may be guilty.
     """
     return tuple(expand(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
+
+
+def foreign_said(case: Case) -> str:
+    """Return a sentence about hosts that nobody knows here and whose lines the item quotes; "" where there are none."""
+    return hosts_said(case.unknown(foreign_writers(case)))
+
+
+def foreign_writers(case: Case) -> tuple[str, ...]:
+    """The hosts whose lines the item quotes and that nobody knows here."""
+    names = dict.fromkeys(filter(None, map(writer_of, lines_in(case.item.text[:LONGEST_TEXT]))))
+    return tuple(name for name in names if not hosts_in(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
 
 
 def causes_in_order(case: Case, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -72,7 +89,7 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
     looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.looked(host, check)}
     blind = {check for host, check, _ in coverage.blind_spots() if host in names}
     blind |= {row.names for row in now.hidden if names & set(row.hosts)}
-    odd = _odd(now, names)
+    odd = _odd(case, now, names)
     found: Found = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.never_asked() else "nothing"
     return AboutHosts(
         hosts=hosts,
@@ -93,12 +110,13 @@ def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     return {host: shut[host] for host in hosts if host in shut}
 
 
-def _odd(now: Assessment, hosts: Collection[str]) -> str:
+def _odd(case: Case, now: Assessment, hosts: Collection[str]) -> str:
     """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
     that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
     here = [fact for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
     lines = [fact.in_words() for fact in here if fact.key not in now.shared_by_all]
-    lines += [f"{row.leaf.title} is likely and unproven" for row in now.suspects if set(row.subject.hosts) & set(hosts)]
+    against = [row for row in unproven(case, now) if any(map(row.concerns, hosts))]
+    lines += [told(against)] if against else []
     lines += [f"as on all {len(now.hosts)} hosts that were looked at: {fact.in_words()}" for fact in here if fact.key in now.shared_by_all]
     return lines[0][:LONGEST_LINE] if lines else ""
 

@@ -13,15 +13,18 @@ from graph.engine.assess import Assessment, assess
 from graph.engine.prior import word_priors
 from graph.engine.schedule import first_wave
 from graph.engine.shown import Presence, shown
+from graph.incident.about import foreign_said
 from graph.incident.case import Case, lens_of
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
+from graph.reading.physical import physical_reports
 from graph.reading.reports import understand
 from graph.report import Report
 from graph.state import Brief, Hypothesis
 from tools.inventory.ranges import fold
 
+UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until somebody has seen to it. Have it looked at now."
 SAID_AGAIN = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
 
 
@@ -172,15 +175,19 @@ def with_changes(concluded: Concluded, case: Case, found: str, about: str) -> Co
     """The conclusion after news: one line where nothing changes by them, else what was believed before. `found`: the causes in words;
     `about`: what was seen on the hosts that the news name."""
     before, after = case.report, concluded.report
+    reported = bool(physical_reports(case.item.text))
     if before is None:
         return concluded
     if _believed(before) != _believed(after) or after.unknown_hosts or after.unknown_job:
         was = before.headline if before.headline != after.headline else ""
         return replace(concluded, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
+    odd = after.about is not None and after.about.found in ("odd", "fault")
+    odd = odd or bool(case.item.attachments)
     if after.questions:
         return replace(concluded, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
     stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
-    reply = " ".join(part for part in ("Noted; nothing that I know changes by it.", about, stays) if part)
+    first = UNJUDGED if reported else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
+    reply = " ".join(part for part in (first, foreign_said(case) if after.outcome != "abstained" else "", about, stays) if part)
     return replace(concluded, report=after.model_copy(update={"reply": reply}))
 
 

@@ -12,10 +12,12 @@ from langgraph.runtime import Runtime
 from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
 from graph.engine.peers import Baseline, baselines
-from graph.incident.about import about_hosts, causes_in_order, differences_said, kept_out, old_said
+from graph.engine.reference import is_text
+from graph.incident.about import about_hosts, causes_in_order, differences_said, foreign_said, kept_out, old_said
 from graph.incident.about import in_words as about_in_words
 from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
+from graph.incident.answers.unproven import unproven
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.crossing import with_crossing
@@ -45,6 +47,7 @@ from tools.inventory.ranges import fold
 
 LOOKED_AT_NO_MACHINE = "I looked at no machine."
 
+MOST_BESIDE = 3
 MOST_BLIND, MOST_DONE, MOST_ASKED, LIKELIEST = 20, 50, 12, 2
 LONGEST_REASON = 120
 ANSWER = "Answer the questions, or hand the incident over."
@@ -270,6 +273,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
     said = _headline(case, now, outcome, roots, about)
     closed = kept_out(now, case.brief.hosts)
     answer = () if roots or case.turn.cut else tuple(host for host in answering_hosts(case) if host not in closed)
+    foreign = "" if case.turn.unknown else foreign_said(case)
+    said = f"{foreign} {said}".strip()
     return f"{fold(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
 
 
@@ -293,10 +298,20 @@ def _headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hyp
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {counts.looked(case.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        beside = (*old_said(case, now)[:1], *differences_said(case, now)[:1])
+        reported = tuple(row.says for row in unproven(case, now) if row.reported)
+        beside = (*reported[:1], *old_said(case, now)[:1], *differences_said(case, now)[:1])
         return f"No fault found: {counts.looked(case.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
-    return f"No cause proven: {counts.looked(case.stats)}; {why}."
+    return f"No cause proven: {counts.looked(case.stats)}; {why}{_more_handed_in(now)}."
+
+
+def _more_handed_in(now: Assessment) -> str:
+    """The other events of machines that people handed in, where the first stands for them: the mildest may have come first."""
+    odd = [fact for fact in now.odd if not fact.host and not is_text(fact.key)]
+    if len(odd) < 2 or now.odd[0] is not odd[0] or now.suspects:
+        return ""
+    more = f" and {len(odd) - 1 - MOST_BESIDE} more" if len(odd) - 1 > MOST_BESIDE else ""
+    return "".join(f"; also {fact.in_words()}" for fact in odd[1 : 1 + MOST_BESIDE]) + more
 
 
 def _named(now: Assessment, row: Hypothesis) -> str:

@@ -27,23 +27,27 @@ from graph.reading.groups import group_called, hosts_named
 from graph.reading.handed_in import HandedIn, read_handed_in
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept
+from graph.reading.pasted import head_of, writer_of
+from graph.reading.physical import physical_reports
 from graph.reading.reports import Understanding, understand
 from graph.reading.theirs import kept_of
 from graph.reading.times import window
 from graph.report import FileRead
-from graph.state import CUSTOMER, SIDE, Attachment, Brief, Incident, ItemKind, LogDigest
+from graph.state import CUSTOMER, SIDE, Attachment, Brief, Incident, ItemKind, LogDigest, UnjudgedReport
 from kb.address import bdf
 from kb.logs.timestamps import split
 from kb.scan import lines_in
 from tools.apart import LONG
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
-from tools.fact import FROM_FILE, Fact
+from tools.fact import FROM_FILE, WRITTEN_BY, Fact
 from tools.inventory.jobs import JobPlace
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 
 MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
-MOST_FILES = 10
+MOST_FILES, MAX_UNJUDGED = 10, 12
+LONGEST_HEAD = 60
+"""Characters by which a line is found again in the message that quotes it."""
 LONGEST_TAIL, MOST_TAIL = 16_384, 50
 """Characters and lines at the end of a log in which its newest time is looked for."""
 ASKING: frozenset[ItemKind] = frozenset({"status", "why", "ask"})
@@ -71,7 +75,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         same = _as_asked(
             replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
         )  # what is said now is what was said then
-        return {"turn": same.write()}
+        return {"turn": same.write(), **await _told_beside(case, ports)}
     turn = turn if case.looks else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
@@ -87,6 +91,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     logs_say = await asyncio.to_thread(understand, pasted, (), case.item.at) if pasted else None
     brief = _understood(case, new, named, logs_say or Brief())
+    brief = brief.model_copy(update={"unjudged": _unjudged(case, files)})
     turn = replace(turn, hosts=fold(named.looked_at) or turn.hosts)
     brief, turn = await _guessed(case, brief, kept(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job))
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
@@ -101,6 +106,40 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         "walk": {},
         "tier": "history",
     }
+
+
+async def _told_beside(case: Case, ports: Ports) -> dict[str, Any]:
+    """What a question or a wish tells beside what it asks: lines that were pasted with it, and what nobody can judge. It is answered in the
+    light of these."""
+    if case.item.kind not in ASKING:
+        return {}
+    _, facts, logs, files = await _read_attachments(case, ports) if case.item.attachments else ("", [], [], [])
+    unjudged = _unjudged(case, files)
+    found: dict[str, Any] = {}
+    if unjudged != case.brief.unjudged:
+        found["brief"] = case.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
+    if logs:
+        found["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in kept(case.logs, logs)]
+    if facts:
+        found |= {"facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)), "said": _remember(case)}
+    return found
+
+
+def _unjudged(case: Case, files: Sequence[FileRead]) -> tuple[UnjudgedReport, ...]:
+    """What was reported so far that no check can judge, with what this item adds; without what it says to be over. When there is too much the
+    oldest stays: it stands for all hosts that it does not name."""
+    said, old = case.message, case.brief.unjudged
+    if said.intent is Intent.FIXED:
+        over = set(said.hosts)
+        old = tuple(row for row in old if over and not set(row.hosts) & over)
+    new = [UnjudgedReport(text=text, hosts=_hosts_of(text, case)) for text in physical_reports(_told(case))]
+    new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
+    return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
+
+
+def _hosts_of(text: str, case: Case) -> tuple[str, ...]:
+    """The hosts that a sentence names, else those that its message does; none where it may be about any."""
+    return hosts_in(text, case.names).hosts or hosts_in(case.item.text, case.names).hosts
 
 
 async def _meant(case: Case, turn: Turn, ports: Ports, model: Reasoner) -> tuple[Case, Turn]:
@@ -158,11 +197,26 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
         if not is_file(given):  # a block of a message may be a command, and nobody expects that it is read
             found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
         found = _with_log_end(found, text, case.item.at)
-        facts += [handed_in(case, given.name, fact.at("", time=case.item.at, sha256=given.sha256)) for fact in found]
+        said = "" if is_file(given) else case.item.text
+        facts += [
+            handed_in(case, given.name, _written_by(fact.at("", time=case.item.at, sha256=given.sha256), said, case)) for fact in found
+        ]
         logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])
         files += [acknowledged(given, found, is_odd, left_out, recognised=read.pasted.recognised)] if is_file(given) else []
     return "\n".join(texts), facts, logs, files[:MOST_FILES]
+
+
+def _written_by(fact: Fact, said: str, case: Case) -> Fact:
+    """Return the fact with the host whose line it is, where the line or the words before it say so. What a line says of other hosts is not asked.
+    `said`: the message in which it was pasted."""
+    line = fact.line.strip()
+    if not line:
+        return fact
+    whole = next((row for row in lines_in(said) if line[:LONGEST_HEAD] in row), line)
+    named = hosts_in(head_of(whole), case.names).hosts
+    name = named[0] if len(named) == 1 else "" if named else writer_of(whole)
+    return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
 
 def _with_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, ...]:

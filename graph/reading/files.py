@@ -27,6 +27,7 @@ UNREAD: Mapping[Unread, str] = {
     "elsewhere": "it does not lie with Slack: upload it here",
     "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
     "gone": "its text is not stored any more: attach it again",
+    "empty": "it is empty: attach it again",
     "too_long": "reading it took longer than I may: attach the part around the first error",
 }
 """Why a file was not read, and what to send instead."""
@@ -53,7 +54,7 @@ def handed_in(name: str, text: str) -> Attachment:
     """A file of which only the text is known; one that was none keeps its name and why."""
     raw = text.encode("utf-8", "replace")
     kept, why = as_text(raw)
-    return Attachment(name=name, text=kept, size=len(raw), unread=why)
+    return Attachment(name=name, text=kept, size=len(raw), unread=why if raw else "empty")
 
 
 def is_file(given: Attachment) -> bool:

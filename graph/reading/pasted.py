@@ -62,10 +62,30 @@ _MACHINES = re.compile(
     r"(?:[\w.-]{1,80} )?kernel: (?:\[ *\d{1,10}\.\d{1,9}\] ?)?\S|NVRM: (?:Xid|GPU|RmInit|API mismatch|The NVIDIA|RC watchdog)|"
     r"nvidia-nvswitch\d{0,3}: |SXid \(PCI|mlx5_core [0-9a-f]{4}:|NETDEV WATCHDOG: |"
     r"\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] .{0,80}NCCL (?:WARN|INFO)|NCCL WARN |\[rank ?\d{1,6}\]: ?\S|"
-    r"slurmstepd: error|srun: error|Traceback \(most recent call last\)"
+    r"slurmstepd: error|srun: error|Traceback \(most recent call last\)|"
+    r"[0-9a-fA-F]{1,4} \| {0,4}(?:\d\d/\d\d/\d{2,4}|Pre-Init) {0,8}\| {0,4}[^|\n]{1,20}\|[^|\n]{1,80}\|"
 )
 """How lines begin that machines print, wherever in a sentence somebody pasted them."""
 _MOST_QUOTED = 2000
+_BEFORE_COLON = re.compile(r"([\w.-]{1,80}): (?=kernel: )")
+_WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
+"""The host in front of a kernel's line, as syslog writes it."""
+
+
+def head_of(line: str) -> str:
+    """What stands in a line before a machine's own words: when and by which host it was written, or what people say of it."""
+    line = _BEFORE_COLON.sub(r"\1 ", line[:4000], count=1)
+    found = _MACHINES.search(line)
+    if found is None:
+        return ""
+    kernel = line.find("kernel:", found.start(), found.end() + 8)
+    return line[: kernel if kernel >= 0 else found.start()]
+
+
+def writer_of(line: str) -> str:
+    """The host's name in front of a kernel's line; "" where it has none."""
+    found = _WRITER.search(_BEFORE_COLON.sub(r"\1 ", line[:400], count=1))
+    return found["host"] if found else ""
 
 
 def quoted(text: str) -> tuple[Attachment, ...]:
@@ -76,6 +96,7 @@ def quoted(text: str) -> tuple[Attachment, ...]:
 
 def _quoted_line(line: str) -> str:
     """A line from where its machine's words begin; "" where it has none."""
+    line = _BEFORE_COLON.sub(r"\1 ", line, count=1)
     found = _MACHINES.search(line[:4000])
     if found is None:
         return ""

@@ -96,8 +96,8 @@ class Fetch:
         raw = await self._download(file.url)
         unpacked = unpack(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
         text, why = await asyncio.to_thread(as_text, unpacked)
-        if why:
-            raise NotRead(why)
+        if why or not unpacked:
+            raise NotRead(why or "empty")
         return len(raw), text
 
     async def _download(self, url: str) -> bytes:

@@ -11,6 +11,7 @@ from graph.engine.assess import Assessment
 from graph.engine.reference import is_text
 from graph.incident.about import KEPT_OUT, asked_first, kept_out
 from graph.incident.answers.kinds import answering
+from graph.incident.answers.unproven import Unproven, unproven
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
@@ -231,6 +232,10 @@ class HostKnown:
     whole: bool
     """Every passive check of the machine was asked and could look."""
     read: datetime | None
+    unproven: tuple[Unproven, ...] = ()
+    """What speaks against it and no proven cause explains, as far as its host is known."""
+    unplaced: tuple[Unproven, ...] = ()
+    """The same of which nobody knows the host: it counts for every host."""
 
     @property
     def dark(self) -> bool:
@@ -257,7 +262,9 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     looked = () if kept_out(now, (host,)) else looked  # what answered in a look before says nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
-    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host))
+    against = [row for row in unproven(asked.case, now) if row.concerns(host)]
+    placed, unplaced = (tuple(row for row in against if bool(row.hosts) is known) for known in (True, False))
+    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host), placed, unplaced)
 
 
 def branch_of(labels: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Whether hosts may be used or changed now. Three answers: no with the reason, cannot tell with the reason, and yes as far as was read. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from graph.incident.answers.known import (
     Asked,
@@ -18,6 +18,7 @@ from graph.incident.answers.known import (
     unknown_said,
     where,
 )
+from graph.incident.answers.unproven import CLEARED, told, unproven
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
 from graph.state import Ladder
@@ -50,20 +51,42 @@ async def safe_to(asked: Asked) -> Concluded:
 def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     known = [of_host(asked, host) for host in hosts]
     bad = {row.host: why for row in known if (why := _bad(asked, row))}
+    job = [row for row in unproven(asked.case, asked.now) if row.of_job] if _of_the_job(asked) else []
     doubt = {row.host: why for row in known if row.host not in bad and (why := _doubt(asked, row))}
     well = [row.host for row in known if row.host not in bad and row.host not in doubt]
     first = next((row for row in known if row.host in well), known[0])
     nothing = f"{fold(well)}: nothing abnormal in {looked_with(asked, first)}." if well else ""
     if asked.said.predicate != "usable":
-        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), nothing, *_ended_by(asked)]
+        about = f"• The job: {told(job) or unsure}." if job or (unsure := _undecided(asked)) else ""
+        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_ended_by(asked)]
         return [NO_YES_OR_NO, *lines]
     if bad:
         return [f"{NOT_SAFE} {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
-        return [f"{UNSURE} for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
+        reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
+        return [f"{UNSURE} for {fold(doubt)}: {next(iter(doubt.values()))}", *_more_doubts(doubt), nothing, CLEARED if reported else ""]
+    if job or (unsure := _undecided(asked)):
+        return [f"{UNSURE}: {told(job) or unsure}.", nothing]
     mended = [fix for row in known for fix in _passed(asked, row.host)]
     again = [f"Mended: {describe(fix, asked.title(fix.label))}." for fix in mended[:3]]
     return [*_the_job(asked, nothing), *again, "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
+
+
+def _of_the_job(asked: Asked) -> bool:
+    """Whether the job is meant, alone or beside hosts."""
+    return not meant(asked).named or bool(_JOB.search(asked.said.text[:LONGEST]))
+
+
+def _undecided(asked: Asked) -> str:
+    """Why the last look could say neither a cause nor that there is none, where the job is meant; empty where it could."""
+    reasons = asked.now.why_unsure if not asked.roots and _of_the_job(asked) else ()
+    return reasons[0] if reasons else ""
+
+
+def _more_doubts(doubt: Mapping[str, str]) -> list[str]:
+    """What is to be said of other hosts and is something else."""
+    first, *others = doubt.items()
+    return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
 
 
 def _the_job(asked: Asked, nothing: str) -> list[str]:
@@ -99,10 +122,11 @@ def _bad(asked: Asked, row: HostKnown) -> str:
     own = [ladder for ladder in asked.case.ladders if ladder.target == row.host]
     held = [ladder for ladder in own if ladder.drained or (ladder.open and ladder not in _passed(asked, row.host))]
     causes = [cause for cause in row.causes if row.host in cause.hosts]
+    against = f". Also {told(row.unproven)}" if row.unproven else ""
     if causes:
         drained = "; it is drained" if any(ladder.drained for ladder in held) else ""
-        return f"{asked.title(causes[0].label)} ({where(causes[0])}){cited(causes[0])}, read {ago(row.read, asked.at)}{drained}"
-    return describe(held[0], asked.title(held[0].label)) if held else ""
+        return f"{asked.title(causes[0].label)} ({where(causes[0])}){cited(causes[0])}, read {ago(row.read, asked.at)}{drained}{against}"
+    return f"{describe(held[0], asked.title(held[0].label))}{against}" if held else ""
 
 
 def _passed(asked: Asked, host: str) -> list[Ladder]:
@@ -115,10 +139,12 @@ def _doubt(asked: Asked, row: HostKnown) -> str:
     """Why nothing can be told of a host; empty where something can."""
     if unread := [fix for fix in _passed(asked, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
         return f"{asked.title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
-    if row.dark and row.blind:
-        return f"{row.host} could not be looked at ({clean(row.blind[0][1], 80)}). Say `recheck {row.host}` to try again."
     if row.dark:
-        return f"nobody looked at {row.host}. Say `recheck {row.host}`."
+        return _not_seen(row)
+    if row.unproven:
+        return f"{told(row.unproven)}. No look has shown its cause on {row.host}."
+    if row.unplaced:
+        return f"{told(row.unplaced)}. Which host that is of I do not know."
     if row.odd:
         return f"{row.host} shows something that no cause explains: {clean(row.odd[0].line or row.odd[0].key, 100)} ({name_of(row.odd[0].check)})."
     if not row.whole:
@@ -127,6 +153,14 @@ def _doubt(asked: Asked, row: HostKnown) -> str:
     if row.read is None or (asked.at - row.read).total_seconds() > TOO_OLD:
         return f"{row.host} was read {ago(row.read, asked.at)}, which is too old. Say `recheck {row.host}`."
     return ""
+
+
+def _not_seen(row: HostKnown) -> str:
+    """Why a host that no look has shown cannot be judged, with what people handed in of it."""
+    against = f", and {told(row.unproven)}" if row.unproven else ""
+    if row.blind:
+        return f"{row.host} could not be looked at ({clean(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
+    return f"nobody looked at {row.host}{against}. Say `recheck {row.host}`."
 
 
 def _to_change(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> Concluded:

@@ -20,10 +20,12 @@ from graph.incident.answers.known import (
     unknown_said,
     where,
 )
+from graph.incident.answers.unproven import CLEARED, told
 from graph.incident.concluded import Concluded
 from tools.inventory.ranges import fold
 
 MOST_QUOTED, MOST_APART = 3, 5
+NOTHING_READ = "nothing abnormal in what I read"
 NOT_ALL_LOOKED_AT = "nothing abnormal in what could be looked at, but not all was"
 
 
@@ -34,7 +36,8 @@ async def host_state(asked: Asked) -> Concluded:
         return _several(asked, hosts)
     known = of_host(asked, hosts[0])
     if known.dark:
-        return say(asked, [*unknown_said(asked), not_looked(asked, known)])
+        against = told((*known.unproven, *known.unplaced))
+        return say(asked, [*unknown_said(asked), not_looked(asked, known), f"{known.host}: {against}." if against else ""])
     return say(asked, [*unknown_said(asked), *_in_full(asked, known), offer(asked, hosts)])
 
 
@@ -53,6 +56,10 @@ def not_looked(asked: Asked, known: HostKnown) -> str:
 
 def _in_full(asked: Asked, known: HostKnown) -> list[str]:
     lines = [f"{known.host}: {summary(asked, known, quoted_below=True)}."]
+    if known.causes or known.shows:
+        lines += [f"Also {told(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
+    if any(row.reported for row in (*known.unproven, *known.unplaced)):
+        lines.append(CLEARED)
     device = asked.said.device
     for row in (*known.causes, *known.shows)[:2]:
         own = [line for line in row.evidence if line.host in (known.host, "")]
@@ -73,11 +80,12 @@ def summary(asked: Asked, known: HostKnown, *, quoted_below: bool = False) -> st
         return f"{found}; {looked}"
     if known.shows:
         return f"{looked}, nothing wrong with the machine itself; it shows {asked.title(known.shows[0].label)}, {sure(known.shows[0])}{by(known.shows[0])}"
+    but = f"; but {told(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
     if known.odd:
-        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({rests_on(known.odd)})'}"
+        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({rests_on(known.odd)})'}{but}"
     if not known.whole:
-        return f"{looked}: {NOT_ALL_LOOKED_AT}"
-    return f"{looked}, nothing abnormal"
+        return f"{looked}: {NOT_ALL_LOOKED_AT}{but}"
+    return f"{looked}, {NOTHING_READ}{but}" if but else f"{looked}, nothing abnormal"
 
 
 def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
@@ -86,7 +94,7 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
         return say(asked, [*unknown_said(asked), nothing or "I looked at nothing."])
     known = [of_host(asked, host) for host in hosts]
     sick = [row for row in known if row.causes and not row.dark]
-    odd = [row for row in known if not row.causes and (row.odd or row.shows) and not row.dark]
+    odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.dark]
     rest = [row for row in known if row not in sick and row not in odd and not row.dark]
     partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
     dark = [row for row in known if row.dark]
@@ -94,7 +102,7 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
     parts = [
         f"{len(sick)} with a fault" if sick else "",
         f"{len(odd)} with something to say" if odd else "",
-        f"{len(well)} well" if well else "",
+        f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}" if well else "",
     ]
     shut, dark = [row for row in dark if row.blind], [row for row in dark if not row.blind]
     parts += [f"{len(partly)} not wholly looked at" if partly else ""]
@@ -107,4 +115,5 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
     lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []
     lines += [f"{fold([row.host for row in partly])}: {summary(asked, partly[0])}."] if partly else []
     lines += [f"{fold([row.host for row in dark])}: not looked at. Say `recheck {fold([row.host for row in dark])}`."] if dark else []
+    lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MOST_APART]
     return say(asked, [*unknown_said(asked), *lines, offer(asked, [row.host for row in known if not row.dark])])

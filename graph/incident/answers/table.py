@@ -7,6 +7,7 @@ from graph.conversation.intents import Intent
 from graph.engine.assess import Assessment
 from graph.incident.answers import (
     amounts,
+    attached,
     differences,
     effects,
     endings,
@@ -75,6 +76,8 @@ async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
     if case.stands:
         return unknown(case)
     asked = Asked(case, now, ports)
+    if files := attached.asked_about(asked):
+        return await attached.show_attached(asked, files)
     if case.kind in AS_ASKED:
         return await AS_ASKED[case.kind](asked)
     if case.kind == "ask":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from graph.incident.answers.known import Asked, cited, looked_with, meant, name_of, of_host, say, unknown_said
 from graph.incident.answers.people import brief
 from graph.incident.answers.states import not_looked
+from graph.incident.answers.unproven import told
 from graph.incident.concluded import Concluded
 from graph.incident.fixes import what_it_rests_on, yard_of
 from graph.incident.lifecycle import becomes, of_fixes
@@ -209,6 +210,11 @@ def _of_open(asked: Asked, remedy: str, row: Ladder) -> str:
 
 
 def _why_not(asked: Asked, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
+    known = [of_host(asked, one) for one in expand(host)] if not causes else []
+    against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
+    if against:
+        why = f"{NO_CARD} for {called(remedy)}: a fix is put up only for a fault that a look has shown. Of {host} I have, without such a look: {told(against)}."
+        return f"{why} {_instead(remedy, expand(host)[0], yard_of(asked.case, asked.ports))} Say `recheck {host}` and I look again."
     if not causes:
         looked = looked_with(asked, of_host(asked, expand(host)[0]))
         return f"{NO_CARD}: nothing was found on {host} that {called(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."

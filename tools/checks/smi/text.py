@@ -38,11 +38,13 @@ def parse_query(text: str) -> Sequence[Fact]:
     head, sections = _sections(text)
     gpus = [_gpu(address, lines) for address, lines in sections]
     selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
-    whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
-    if not whole:
+    if not gpus:
         raise Unreadable(f"no whole GPU section after {first_line(text)!r}")
+    whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
+    broken = len(gpus) - len(whole)
+    whole = whole or gpus  # the beginning of one section is all there is: what it says is said, and that it breaks off
     named = {plain(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
-    cut = f"{len(gpus) - len(whole)} of {len(gpus)} GPU sections break off" if len(whole) < len(gpus) else ""
+    cut = f"{broken} of {len(gpus)} GPU sections break off" if broken else ""
     beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _after(text)
     return report_facts(
         host_facts(named),

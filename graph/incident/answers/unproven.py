@@ -1,0 +1,122 @@
+"""What speaks against hosts or the job and no proven cause explains: evidence that people handed in, likely causes, reports that no check can judge.
+
+While any of it stands nobody is told that all is well. Where its host is not known it counts for every host of the incident. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from graph.engine.age import is_old, old_in_words
+from graph.engine.assess import Assessment
+from graph.engine.belief import Belief, only_old
+from graph.engine.coverage import UNASKED
+from graph.engine.nowhere import ELSEWHERE, UNLISTED
+from graph.engine.reference import is_text
+from graph.incident.case import Case
+from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.fact import WRITTEN_BY, Fact, Status
+
+GIVEN = "handed in: "
+MAX_TOLD, MAX_CHARS = 3, 170
+CLEARED = "Have somebody look at it; say “it works again” once it is seen to."
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """One such thing in words. `hosts`: those that it is about; none where it may be any. `of_job`: it is about the job, and says nothing of a
+    machine."""
+
+    says: str
+    hosts: tuple[str, ...] = ()
+    of_job: bool = False
+    reported: bool = False
+    """People reported it, and no check can judge it."""
+
+    def concerns(self, host: str) -> bool:
+        return not self.of_job and (not self.hosts or host in self.hosts)
+
+
+def unproven(case: Case, now: Assessment) -> tuple[Unproven, ...]:
+    """All of it, what people reported first."""
+    reports = [
+        Unproven(f"{row.text} was handed in and not read", row.hosts)
+        if row.file
+        else Unproven(f"reported, and no check can judge it: “{row.text}”", row.hosts, reported=True)
+        for row in case.brief.unjudged
+    ]
+    found = [*reports, *_given(case, now), *_likely(case, now), *_unread(case, now)]
+    return tuple(dict.fromkeys(Unproven(row.says[:MAX_CHARS], row.hosts, row.of_job, row.reported) for row in found))
+
+
+def told(rows: Sequence[Unproven]) -> str:
+    """The first few in a clause."""
+    more = f"; and {len(rows) - MAX_TOLD} more" if len(rows) > MAX_TOLD else ""
+    said = [row.says for row in rows[:MAX_TOLD]]
+    again = [one.startswith(GIVEN) and before.startswith(GIVEN) for before, one in pairwise(("", *said))]
+    return "; ".join(one.removeprefix(GIVEN) if repeats else one for one, repeats in zip(said, again, strict=True)) + more
+
+
+def writer(fact: Fact, case: Case) -> tuple[str, ...]:
+    """The host of this incident's place whose line it is; none where that is not known."""
+    name = str(fact.attrs.get(WRITTEN_BY) or "")
+    host = case.names.get(name, name)
+    return (host,) if host in case.visible else ()
+
+
+def given_in_words(fact: Fact, case: Case) -> str:
+    """`handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
+    name = str(fact.attrs.get(WRITTEN_BY) or "")
+    of = f" of {name}, which I do not know here" if name and not writer(fact, case) else ""
+    nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED else ""
+    old = is_old(fact) or bool(fact.attrs.get("aged"))
+    return f"{GIVEN[:-2]}{of}: {old_in_words(fact, case.item.at) if old else fact.in_words()}{nowhere}"
+
+
+def _given(case: Case, now: Assessment) -> Iterator[Unproven]:
+    for fact in now.handed_in:
+        of_job = is_text(fact.key)
+        if _explained(fact, case, now) or (of_job and now.roots):
+            continue
+        yield Unproven(given_in_words(fact, case), writer(fact, case), of_job)
+
+
+def _explained(fact: Fact, case: Case, now: Assessment) -> bool:
+    """Whether a proven cause, or what follows from one, accounts for it; of a line that names its host, a cause there."""
+    hosts = set(writer(fact, case))
+    follows = [row.belief for row in now.settled.aside if row.verdict == "rejected"]
+    return any(
+        id(fact) in row.explains and (not hosts or not row.subject.hosts or bool(hosts & {*row.accused, *row.shown}))
+        for row in (*now.roots, *follows)
+    )
+
+
+def _likely(case: Case, now: Assessment) -> Iterator[Unproven]:
+    given = {id(fact) for fact in now.handed_in}
+    for row in now.suspects:
+        facts = [match.fact for match in row.support]
+        hosts = tuple(filter(None, row.subject.hosts))
+        if only_old(facts) or _follows(row, hosts, now):
+            continue
+        if all(id(fact) in given for fact in facts):
+            named = [writer(fact, case) for fact in facts]
+            hosts = hosts or (tuple(dict.fromkeys(host for one in named for host in one)) if all(named) else ())
+        of_job = not row.accused and all(is_text(fact.key) for fact in facts)
+        if not (of_job and now.roots):
+            yield Unproven(f"{row.leaf.title} is likely and unproven", hosts, of_job)
+
+
+def _follows(row: Belief, hosts: Sequence[str], now: Assessment) -> bool:
+    """Whether a proven cause at the same place would explain it away."""
+    return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in now.roots)
+
+
+def _unread(case: Case, now: Assessment) -> Iterator[Unproven]:
+    """What was handed in and could not be read, or is of a device that nobody here has."""
+    of_jobs = {fact.sha256 for fact in case.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
+    for fact in case.facts:
+        if fact.host or fact.key not in UNASKED or fact.status is not Status.OK:
+            continue
+        of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD
+        if not (of_job and now.roots):
+            yield Unproven(f"handed in and not understood: {fact.line or fact.in_words()}", writer(fact, case), of_job)
