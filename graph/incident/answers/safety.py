@@ -65,9 +65,10 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     if doubt:
         reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
         return [f"{UNSURE} for {fold(doubt)}: {next(iter(doubt.values()))}", *_more_doubts(doubt), nothing, CLEARED if reported else ""]
-    if job or (unsure := _undecided(asked)):
-        return [f"{UNSURE}: {told(job) or unsure}.", nothing]
     mended = [fix for row in known for fix in _passed(asked, row.host)]
+    unsure = "" if mended else _undecided(asked)  # what the job's old log shows is what was mended
+    if job or unsure:
+        return [f"{UNSURE}: {told(job) or unsure}.", nothing]
     again = [f"Mended: {describe(fix, asked.title(fix.label))}." for fix in mended[:3]]
     return [*_the_job(asked, nothing), *again, "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
 
