@@ -14,7 +14,7 @@ from typing import Any
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import understand
 from kb.catalogues.xid import repeats
-from kb.history.likeness import Nearest, phrases_said
+from kb.history.likeness import Nearest, count_separate_phrases
 from kb.history.words import telling, tokens
 from kb.taxonomy.labels import Taxonomy
 from tools.checks.row import Check
@@ -79,7 +79,11 @@ def _denied(text: str, taxonomy: Taxonomy) -> set[str]:
 def _doubted(ranked: list[tuple[str, float]], text: str, facts: Sequence[Fact], taxonomy: Taxonomy) -> list[tuple[str, float]]:
     """The ranking, its first label below SURE where neither a quoted line decides for it nor the text holds its own phrases."""
     (label, p), *others = ranked
-    if p < SURE or _decides(label, facts, taxonomy) or phrases_said(taxonomy.leaves[label], telling(text).lower()) >= LEAST_PHRASES:
+    if (
+        p < SURE
+        or _decides(label, facts, taxonomy)
+        or count_separate_phrases(taxonomy.leaves[label], telling(text).lower()) >= LEAST_PHRASES
+    ):
         return ranked
     most = SURE - 0.01
     left = sum(q for _, q in others)

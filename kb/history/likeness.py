@@ -79,6 +79,12 @@ def phrases_said(leaf: Leaf, text: str) -> int:
     return sum(_says(text, word) for word in leaf.words if word in text)
 
 
+def count_separate_phrases(leaf: Leaf, text: str) -> int:
+    """Return `phrases_said` without phrases that are part of another one that is said."""
+    said = [word for word in leaf.words if word in text and _says(text, word)]
+    return sum(not any(word != other and word in other for other in said) for word in said)
+
+
 def _says(text: str, word: str) -> bool:
     """Whether a phrase stands there and is not denied, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
     at = text.find(word)

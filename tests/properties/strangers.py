@@ -95,6 +95,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
     "bot.terminal.builds.folder.plain_name": {"without": "row"},
+    "kb.history.likeness.count_separate_phrases": {"leaf": load_taxonomy().leaf("USER.CODE.Loss_NaN_Hyperparameter")},
     "kb.history.likeness.phrases_said": {"leaf": load_taxonomy().leaf("USER.CODE.Loss_NaN_Hyperparameter")},
     "graph.reading.classify.matches_nothing": {"ranked": (("GPU.BUS.Lost", 0.5),)},
     "graph.reading.complaints.measured_complaints": {"symptoms": ("slow",)},
