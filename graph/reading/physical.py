@@ -12,7 +12,8 @@ _SENSED: Final = re.compile(
     r"spark(?:s|ing|ed)\b|arcing|scorch\w{0,3}|singed|charred|melt(?:s|ed|ing)|molten|"
     r"nois(?:e|es|y)\b(?= |$)|rattl(?:e|es|ing)|grind(?:s|ing)|whin(?:es|ing)|buzz(?:es|ing)|hum(?:s|ming)|squeal(?:s|ing)|screech\w{0,3}|hiss(?:es|ing)|"
     r"crackl(?:es|ing)|clicking (?:sounds?|noises?)|(?:weird|strange|odd|funny|loud|awful|terrible|bad) (?:sounds?|clicks?|clicking|hum|whine)|"
-    r"sounds? (?:weird|strange|odd|funny|loud|awful|terrible|wrong|like)|loud(?:er|ly)? (?:bang|pop)|"
+    r"sounds? (?:weird|strange|odd|funny|loud|awful|terrible|wrong)|"
+    r"sounds? like (?:an? )?(?:jet|plane|turbine|vacuum|hair ?dryer|drill|grinder|siren|gravel|coffee|dying|scream\w{0,3})|loud(?:er|ly)? (?:bang|pop)|"
     r"(?:bang|pop)(?:s|ped|ping)? loudly|vibrat(?:es|ing|ion|ions)|beep(?:s|ing|ed)?|"
     r"(?:alarms?|sirens?|buzzers?) (?:is |are |keeps? )?(?:sound|ring|go|beep|on)\w{0,4}|"
     r"water|wet|flood(?:ed|ing)?|drip(?:s|ping|ped)?|puddles?|spill(?:s|ed|ing)?|spilt|condensation|moisture|coolant|leak(?:s|ing|ed|y)?|"
@@ -29,6 +30,7 @@ _OF_PROGRAMS: Final = re.compile(
     r"\bleak\w{0,3} (?:\w{1,10} )?(?:memory|handles?|sockets?|fds?|descriptors?|connections?|ram|vram|data)|"
     r"\bwater ?marks?|\bburn(?:ed|t|s|ing)? (?:in|rate|through)\b|"
     r"\bgpu[-_ ]?burn\w{0,3}|\bsmoke[ -]?test\w{0,3}|\bnois(?:e|y) (?:gradients?|loss|curve|metrics?|schedule|neighbou?rs?)|"
+    r"\b(?:stopped|quit|started|gave up|go(?:es|ing)? for a|out for a) smok(?:e|ing)\b|"
     r"\b(?:gradient|loss|label|gaussian|log) noise|"
     r"\bjob was dropped|\bpackets? (?:was|were|got|been) dropped|\b(?:was|were|got|been) dropped (?:by|from) the (?:network|fabric|switch)|\bred[- ]?hat\b",
     re.IGNORECASE,
