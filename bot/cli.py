@@ -11,43 +11,43 @@ from typer.core import TyperGroup
 
 from bot.commands import ask, begin, brakes, known, measure, serving
 
-NARROW = 60
+MIN_RICH_HELP_COLUMNS = 60
 """Columns under which boxes would cut the names of options: help is plain text there."""
 
 
 @contextlib.contextmanager
-def _shown_errors() -> Iterator[None]:
+def _sanitize_usage_errors() -> Iterator[None]:
     """What typer says of words that it does not take holds these words: they are shown as everything that is printed."""
     try:
         yield
     except Exception as why:
         if callable(says := getattr(why, "format_message", None)):
-            from bot.terminal.edge import letters
-            from kb.redact import visible
+            from bot.terminal.edge import replace_surrogates
+            from kb.redact import show_invisible
 
-            shown = visible(letters(says()))
+            shown = show_invisible(replace_surrogates(says()))
             why.format_message = lambda: shown  # type: ignore[attr-defined]  # typer's own exceptions have it, under no name that is exported
         raise
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """All commands. Their parsing happens in both of these."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """See `TyperGroup.make_context`."""
-        with _shown_errors():
+        with _sanitize_usage_errors():
             return super().make_context(*args, **more)
 
     def invoke(self, ctx: Any) -> Any:
         """See `TyperGroup.invoke`."""
-        with _shown_errors():
+        with _sanitize_usage_errors():
             return super().invoke(ctx)
 
 
 app = typer.Typer(
     name="rackmedic",
-    cls=Commands,
-    rich_markup_mode=None if get_terminal_size().columns < NARROW else "rich",
+    cls=CommandGroup,
+    rich_markup_mode=None if get_terminal_size().columns < MIN_RICH_HELP_COLUMNS else "rich",
     epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,7 +55,7 @@ app = typer.Typer(
 )
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"rackmedic {metadata.version('rackmedic')}")
         raise typer.Exit
@@ -63,7 +63,7 @@ def _tell_version(wanted: bool) -> None:
 
 @app.callback()
 def rackmedic(
-    _: Annotated[bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version and exit.")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version and exit.")] = False,
 ) -> None:
     """Finds out why GPU training broke: looks at the nodes, says what is wrong with the lines that prove it."""
 

@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from kb.yaml import plain
+from kb.yaml import load_plain
 
-PREFIX = "RACKMEDIC_"
-LEAST_KEY = 32
+ENV_PREFIX = "RACKMEDIC_"
+MIN_KEY_BYTES = 32
 """Bytes of a key of the ledger."""
 
 
-HEARS = ("slack_signing_secret", "intake_keys", "alerts")
+INBOUND_SETTINGS = ("slack_signing_secret", "intake_keys", "alerts")
 """Settings each of which has others send something to `http_port`."""
-RENAMED = {"intake_port": "http_port", "intake_host": "http_host"}
+RENAMED_SETTINGS = {"intake_port": "http_port", "intake_host": "http_host"}
 """Names of before → what they are called now."""
-REMOVED: Mapping[str, str] = {
+REMOVED_SETTINGS: Mapping[str, str] = {
     "answers_per_thread": "remove it: a thread gets up to 60 answers in five minutes",
     "closed_mb": "remove it: closed incidents may take 512 megabytes of Redis",
     "embeddings_seconds": "remove it: a request for embeddings may take 10 seconds",
@@ -195,9 +195,9 @@ class Settings(BaseModel):
     workers: int = Field(1, ge=0, le=64, description="processes that `serve` starts to diagnose and repair; 0: it does that itself")
 
     @property
-    def heard(self) -> list[str]:
+    def used_inbound_settings(self) -> list[str]:
         """The settings in use that need `http_port`, as they are set."""
-        return [f"{PREFIX}{name.upper()}" for name in HEARS if getattr(self, name)]
+        return [f"{ENV_PREFIX}{name.upper()}" for name in INBOUND_SETTINGS if getattr(self, name)]
 
     @property
     def evidence_dir(self) -> Path:
@@ -206,12 +206,12 @@ class Settings(BaseModel):
 
     @field_validator("data_dir", "inventory", "kb_dir", "intake_keys", "alerts", "policy", "trackers", mode="after")
     @classmethod
-    def _home(cls, value: Path | None) -> Path | None:
+    def _expand_home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else None
 
     @field_validator("slack_bot_token", "slack_app_token", mode="after")
     @classmethod
-    def _token(cls, value: SecretStr, info: Any) -> SecretStr:
+    def _check_slack_token(cls, value: SecretStr, info: Any) -> SecretStr:
         shape = {"slack_bot_token": "xoxb-", "slack_app_token": "xapp-"}[info.field_name]
         if value.get_secret_value() and not value.get_secret_value().startswith(shape):
             raise ValueError(f"must begin with {shape}; copy it from the app's page at api.slack.com/apps")
@@ -219,26 +219,26 @@ class Settings(BaseModel):
 
     @field_validator("approvers", "alert_bots", "check_programs", mode="before")
     @classmethod
-    def _ids(cls, value: Any) -> Any:
+    def _split_ids(cls, value: Any) -> Any:
         return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
     @field_validator("ledger_key", mode="after")
     @classmethod
-    def _long(cls, value: SecretStr) -> SecretStr:
-        if 0 < len(value.get_secret_value().encode()) < LEAST_KEY:
-            raise ValueError(f"must have at least {LEAST_KEY} bytes; make one with `openssl rand -hex 32`")
+    def _check_key_length(cls, value: SecretStr) -> SecretStr:
+        if 0 < len(value.get_secret_value().encode()) < MIN_KEY_BYTES:
+            raise ValueError(f"must have at least {MIN_KEY_BYTES} bytes; make one with `openssl rand -hex 32`")
         return value
 
     @field_validator("ledger_old_keys", mode="after")
     @classmethod
-    def _each_long(cls, value: SecretStr) -> SecretStr:
-        if any(0 < len(word.strip().encode()) < LEAST_KEY for word in value.get_secret_value().split(",")):
-            raise ValueError(f"each must have at least {LEAST_KEY} bytes, as any key of the ledger has")
+    def _check_old_key_lengths(cls, value: SecretStr) -> SecretStr:
+        if any(0 < len(word.strip().encode()) < MIN_KEY_BYTES for word in value.get_secret_value().split(",")):
+            raise ValueError(f"each must have at least {MIN_KEY_BYTES} bytes, as any key of the ledger has")
         return value
 
     @field_validator("redis_url", "qdrant_url", "model_url", "embeddings_url", "slack_api_url", mode="after")
     @classmethod
-    def _url(cls, value: str, info: Any) -> str:
+    def _check_url(cls, value: str, info: Any) -> str:
         schemes = ("redis://", "rediss://", "unix://") if info.field_name == "redis_url" else ("http://", "https://")
         if value and not value.startswith(schemes):
             raise ValueError(f"must begin with {' or '.join(schemes)}")
@@ -246,54 +246,54 @@ class Settings(BaseModel):
 
     @field_validator("provider_url", mode="after")
     @classmethod
-    def _intake(cls, value: str) -> str:
+    def _check_provider_url(cls, value: str) -> str:
         parts = urlsplit(value)
         if value and parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")):
             raise ValueError("must begin with https:// (http:// only on this machine itself)")
         return value
 
     @model_validator(mode="after")
-    def _link(self) -> "Settings":
+    def _check_provider_pair(self) -> "Settings":
         if bool(self.provider_url) != bool(self.provider_key.get_secret_value()):
-            raise ValueError(f"PROVIDER_URL: it goes with {PREFIX}PROVIDER_KEY; set both, or neither")
+            raise ValueError(f"PROVIDER_URL: it goes with {ENV_PREFIX}PROVIDER_KEY; set both, or neither")
         return self
 
     @model_validator(mode="after")
-    def _inbound(self) -> "Settings":
-        if self.heard and not self.http_port:
-            raise ValueError(f"HTTP_PORT: {' and '.join(self.heard)} need a port on which it is heard; set it, or unset them")
-        if self.http_port and not self.heard:
-            known = ", ".join(PREFIX + name.upper() for name in HEARS)
+    def _check_http_port(self) -> "Settings":
+        if self.used_inbound_settings and not self.http_port:
+            raise ValueError(f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port on which it is heard; set it, or unset them")
+        if self.http_port and not self.used_inbound_settings:
+            known = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
             raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it (trackers are polled and need no port)")
         return self
 
     @model_validator(mode="after")
-    def _files(self) -> "Settings":
+    def _check_kb_dir(self) -> "Settings":
         if self.kb_dir and not self.kb_dir.is_dir():
-            raise ValueError(f"KB_DIR: {self.kb_dir} is no folder; create it or unset {PREFIX}KB_DIR")
+            raise ValueError(f"KB_DIR: {self.kb_dir} is no folder; create it or unset {ENV_PREFIX}KB_DIR")
         return self
 
 
-def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from the environment over a YAML file. BadSettings names every problem at once."""
     environ = os.environ if environ is None else environ
-    named = file or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
-    values = _read(named) if named else {}
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | {PREFIX + "CONFIG"}
-    strays = [_stray(name) for name in environ if name.startswith(PREFIX) and name not in known]
-    given = {k[len(PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
+    named = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
+    values = _read_settings_file(named) if named else {}
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {ENV_PREFIX + "CONFIG"}
+    strays = [_describe_unknown_setting(name) for name in environ if name.startswith(ENV_PREFIX) and name not in known]
+    given = {k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
     try:
         settings = Settings.model_validate(values | given)
     except ValidationError as why:
-        raise BadSettings(strays + [_say(error) for error in why.errors()]) from why
+        raise BadSettings(strays + [_format_problem(error) for error in why.errors()]) from why
     if strays:
         raise BadSettings(strays)
     return settings
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_settings_file(path: Path) -> dict[str, Any]:
     try:
-        raw = plain(path.read_text()) or {}
+        raw = load_plain(path.read_text()) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
         raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
     if not isinstance(raw, dict):
@@ -301,36 +301,36 @@ def _read(path: Path) -> dict[str, Any]:
     return raw
 
 
-def _stray(name: str) -> str:
-    setting = name.removeprefix(PREFIX).lower()
-    if setting in REMOVED:
-        return f"{name}: is no setting any more; {REMOVED[setting]}"
-    now = RENAMED.get(setting)
-    return f"{name}: is called {PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
+def _describe_unknown_setting(name: str) -> str:
+    setting = name.removeprefix(ENV_PREFIX).lower()
+    if setting in REMOVED_SETTINGS:
+        return f"{name}: is no setting any more; {REMOVED_SETTINGS[setting]}"
+    now = RENAMED_SETTINGS.get(setting)
+    return f"{name}: is called {ENV_PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
 
 
-def _say(error: Any) -> str:
+def _format_problem(error: Any) -> str:
     if error["type"] == "extra_forbidden":
-        return _stray(f"{PREFIX}{'.'.join(map(str, error['loc'])).upper()}")
+        return _describe_unknown_setting(f"{ENV_PREFIX}{'.'.join(map(str, error['loc'])).upper()}")
     where = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
-    return f"{PREFIX}{where.upper()}: {message}" if where else f"{PREFIX}{message}"
+    return f"{ENV_PREFIX}{where.upper()}: {message}" if where else f"{ENV_PREFIX}{message}"
 
 
-def missing_for_serve(settings: Settings) -> list[str]:
+def list_missing_for_serve(settings: Settings) -> list[str]:
     """What `serve` needs beyond what any command needs."""
     problems = []
     if not settings.slack_bot_token.get_secret_value():
-        problems.append(f"{PREFIX}SLACK_BOT_TOKEN: not set; install the app from deploy/slack/manifest.yaml and copy its bot token")
+        problems.append(f"{ENV_PREFIX}SLACK_BOT_TOKEN: not set; install the app from deploy/slack/manifest.yaml and copy its bot token")
     if not (settings.slack_app_token or settings.slack_signing_secret):
         problems.append(
-            f"{PREFIX}SLACK_APP_TOKEN: not set; create an app-level token with connections:write, or set {PREFIX}SLACK_SIGNING_SECRET"
+            f"{ENV_PREFIX}SLACK_APP_TOKEN: not set; create an app-level token with connections:write, or set {ENV_PREFIX}SLACK_SIGNING_SECRET"
         )
     if settings.inventory is None:
-        problems.append(f"{PREFIX}INVENTORY: not set; name the YAML file of your hosts and channels (see README)")
+        problems.append(f"{ENV_PREFIX}INVENTORY: not set; name the YAML file of your hosts and channels (see README)")
     return problems
 
 
-def environment() -> dict[str, str]:
+def copy_environment() -> dict[str, str]:
     """A copy of the process's environment, for a child process."""
     return dict(os.environ)

@@ -10,10 +10,10 @@ import structlog
 from redis.exceptions import RedisError
 
 log = structlog.get_logger()
-AGAIN_AFTER = 0.5
+RECANCEL_SECONDS = 0.5
 
 
-async def end(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel the tasks until they are done, and forget how they ended.
 
     Once is not enough: on Python 3.11 a cancellation that meets an answer just arriving from Redis is swallowed
@@ -22,11 +22,11 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=AGAIN_AFTER)
+        _, left = await asyncio.wait(left, timeout=RECANCEL_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def awaited(answer: Any) -> Any:
+async def to_coroutine(answer: Any) -> Any:
     """The answer, as a coroutine: tasks take nothing else, and redis-py types its answers as maybe awaitable, which ours always are."""
     return await answer
 
@@ -54,19 +54,19 @@ async def run_periodically(
         await pause(every_seconds)
 
 
-class Background:
+class BackgroundTasks:
     """What runs beside a request: posting a refusal, waking, painting. All of it ends with us."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, name: str, work: Awaitable[Any]) -> None:
+    def spawn_task(self, name: str, work: Awaitable[Any]) -> None:
         """Run `work`; nobody waits for it, and its failure is written down."""
-        task = asyncio.create_task(awaited(work), name=name)
+        task = asyncio.create_task(to_coroutine(work), name=name)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._handle_task_end)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when nothing runs."""
         while self._running:
             await asyncio.wait(set(self._running))
@@ -75,22 +75,22 @@ class Background:
         """Let what runs end, then cut off what takes longer."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace)
-        await end(*self._running)
+        await cancel_tasks(*self._running)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("background.failed", task=task.get_name(), exc_info=error)
 
 
-class InOrder:
+class KeyedLocks:
     """What is about the same thing is done in the order in which it came, within this process."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def of(self, thing: str) -> AsyncIterator[None]:
+    async def acquire(self, thing: str) -> AsyncIterator[None]:
         lock = self._locks.get(thing) or asyncio.Lock()
         self._locks[thing] = lock
         async with lock:

@@ -5,44 +5,44 @@ from typing import Final
 
 from graph.report import GuideRun, GuideStepRow
 
-MARKS: Final[Mapping[str, str]] = {"done": "✓", "skipped": "✗", "unsure": "?", "waiting": "⏳", "next": "·", "later": "·", "people": "☐"}
-FIRST: Final = ("waiting", "unsure", "next", "done", "people", "skipped", "later")
-QUIET: Final = "nothing abnormal"
-TOGETHER: Final[Mapping[str, str]] = {"done": QUIET, "skipped": "not needed", "later": "later"}
+STEP_MARKS: Final[Mapping[str, str]] = {"done": "✓", "skipped": "✗", "unsure": "?", "waiting": "⏳", "next": "·", "later": "·", "people": "☐"}
+MARK_PRIORITY: Final = ("waiting", "unsure", "next", "done", "people", "skipped", "later")
+NOTHING_ABNORMAL: Final = "nothing abnormal"
+GROUPED_MARK_TEXTS: Final[Mapping[str, str]] = {"done": NOTHING_ABNORMAL, "skipped": "not needed", "later": "later"}
 """Marks of which several steps share a line, and what it says."""
 
 
-def settled(run: GuideRun) -> int:
+def count_answered_steps(run: GuideRun) -> int:
     """How many steps have an answer, whatever it is."""
     return sum(row.mark in ("done", "skipped", "unsure", "people") for row in run.steps)
 
 
-def lines_of(run: GuideRun, most: int) -> list[str]:
+def render_guide_summary(run: GuideRun, most: int) -> list[str]:
     """At most so many lines: first what says something, in the guide's order, then what is alike in one line each. Where there is no room for
     all, what waits for somebody goes before what was seen."""
-    told = [row for row in run.steps if not _alike(row)]
-    grouped = [_grouped(run, mark) for mark in TOGETHER if any(_alike(row) and row.mark == mark for row in run.steps)]
+    told = [row for row in run.steps if not _is_groupable(row)]
+    grouped = [_render_step_group(run, mark) for mark in GROUPED_MARK_TEXTS if any(_is_groupable(row) and row.mark == mark for row in run.steps)]
     room = most - len(grouped)
     if len(told) <= room:
-        return [*map(_line, told), *grouped]
-    kept = sorted(told, key=lambda row: FIRST.index(row.mark))[: room - 1]
-    shown = [_line(row) for row in told if row in kept]
+        return [*map(_render_step, told), *grouped]
+    kept = sorted(told, key=lambda row: MARK_PRIORITY.index(row.mark))[: room - 1]
+    shown = [_render_step(row) for row in told if row in kept]
     return [*shown, f"… {len(told) - len(kept)} more steps", *grouped]
 
 
-def every_line(run: GuideRun) -> list[str]:
+def render_guide_steps(run: GuideRun) -> list[str]:
     """One line a step."""
-    return [_line(row) for row in run.steps]
+    return [_render_step(row) for row in run.steps]
 
 
-def _alike(row: GuideStepRow) -> bool:
-    return row.mark in ("skipped", "later") or (row.mark == "done" and row.says == QUIET)
+def _is_groupable(row: GuideStepRow) -> bool:
+    return row.mark in ("skipped", "later") or (row.mark == "done" and row.says == NOTHING_ABNORMAL)
 
 
-def _line(row: GuideStepRow) -> str:
-    return f"{MARKS[row.mark]} {row.does}{f': {row.says}' if row.says else ''}"
+def _render_step(row: GuideStepRow) -> str:
+    return f"{STEP_MARKS[row.mark]} {row.does}{f': {row.says}' if row.says else ''}"
 
 
-def _grouped(run: GuideRun, mark: str) -> str:
-    names = [row.id.replace("_", " ") for row in run.steps if row.mark == mark and _alike(row)]
-    return f"{MARKS[mark]} {TOGETHER[mark]}: {', '.join(names)}"
+def _render_step_group(run: GuideRun, mark: str) -> str:
+    names = [row.id.replace("_", " ") for row in run.steps if row.mark == mark and _is_groupable(row)]
+    return f"{STEP_MARKS[mark]} {GROUPED_MARK_TEXTS[mark]}: {', '.join(names)}"

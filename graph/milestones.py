@@ -5,52 +5,52 @@ from datetime import datetime
 from typing import Final
 
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Item, Lifecycle, Milestone, MilestoneKind, Outcome
+from graph.rows import IncidentView
+from graph.state import InboxItem, Lifecycle, Milestone, MilestoneKind, DiagnosisOutcome
 
-MOST, LONGEST = 40, 140
+MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140
 """How many are kept, the first one and the newest, and how long their words may be."""
-_FOUND: Final[dict[Outcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
-_PROVED = frozenset({"passes_now", "cured"})
-_ENDS: Final[dict[str, tuple[MilestoneKind, str]]] = {
+_OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
+_PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
+_RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
     "cured": ("proved", "proved again, the fault did not come back"),
     "recurred": ("failed", "the fault came back"),
 }
 
 
-def milestones_after(before: IncidentRows, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
+def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
     """All of them after a turn. `before` is the incident as the turn found it, `looked` whether the turn looked at hosts."""
     item = before.item
-    new = [*_of_action(item), *(_found(before, report, at) if looked else []), *_turned(before, lifecycle, item, at)]
+    new = [*_build_action_milestones(item), *(_build_diagnosis_milestones(before, report, at) if looked else []), *_build_lifecycle_milestones(before, lifecycle, item, at)]
     rows = [*before.milestones, *new]
-    return rows if len(rows) <= MOST else [rows[0], *rows[-(MOST - 1) :]]
+    return rows if len(rows) <= MAX_MILESTONES else [rows[0], *rows[-(MAX_MILESTONES - 1) :]]
 
 
-def _found(before: IncidentRows, report: Report, at: datetime) -> list[Milestone]:
+def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
     """A diagnosis that is another one than before."""
-    kind = _FOUND.get(report.outcome)
-    last = next((row for row in reversed(before.milestones) if row.kind in _FOUND.values()), None)
-    says = report.headline[:LONGEST]
+    kind = _OUTCOME_KINDS.get(report.outcome)
+    last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
+    says = report.headline[:MAX_MILESTONE_CHARS]
     return [Milestone(at=at, kind=kind, says=says)] if kind and (last is None or (last.kind, last.says) != (kind, says)) else []
 
 
-def _of_action(item: Item) -> list[Milestone]:
+def _build_action_milestones(item: InboxItem) -> list[Milestone]:
     """What ran and what its proof said, or what a later look found."""
     data = item.data if item.kind == "action_result" else {}
-    event, says = str(data.get("event", "")), str(data.get("says") or "")[:LONGEST]
-    if event in _ENDS:
-        kind, words = _ENDS[event]
-        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {says}' if says else ''}"[:LONGEST])]
+    event, says = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
+    if event in _RECHECK_MILESTONES:
+        kind, words = _RECHECK_MILESTONES[event]
+        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {says}' if says else ''}"[:MAX_MILESTONE_CHARS])]
     if event not in ("done", "failed", "unknown") or not data.get("ran", True):
         return []
     what = str(data.get("remedy") or "an action").replace("_", " ")
     outcome = str(data.get("outcome") or "")
-    came: MilestoneKind = "proved" if outcome in _PROVED else "failed" if event != "done" or outcome == "worse" else "ran"
-    words = f"{what}: {outcome.replace('_', ' ') or event}{f', {says}' if says else ''}"[:LONGEST]
-    return [*_began(data.get("since"), what), Milestone(at=item.at, kind=came, says=words)]
+    came: MilestoneKind = "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
+    words = f"{what}: {outcome.replace('_', ' ') or event}{f', {says}' if says else ''}"[:MAX_MILESTONE_CHARS]
+    return [*_build_start_milestones(data.get("since"), what), Milestone(at=item.at, kind=came, says=words)]
 
 
-def _began(since: object, what: str) -> Sequence[Milestone]:
+def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
     try:
         at = datetime.fromisoformat(str(since))
     except ValueError:
@@ -58,7 +58,7 @@ def _began(since: object, what: str) -> Sequence[Milestone]:
     return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
 
 
-def _turned(before: IncidentRows, lifecycle: Lifecycle, item: Item, at: datetime) -> list[Milestone]:
+def _build_lifecycle_milestones(before: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
     """It went to people, or was closed."""
     if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
         return []

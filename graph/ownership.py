@@ -3,14 +3,14 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from graph.state import CUSTOMER, FileSource
+from graph.state import TENANT_SIDE, FileSource
 from tools.fact import Fact, Status
 from tools.inventory.hosts import Inventory
-from tools.inventory.ranges import BadRange, expand
+from tools.inventory.ranges import BadRange, expand_host_range
 
-READS_FILES = frozenset({"joblog"})
+FILE_READING_CHECKS = frozenset({"joblog"})
 """Checks that read files which several tenants may lay side by side."""
-ABOUT_THE_LOOK = frozenset({"job.log", "job.ranks", "check.left_out"})
+READ_STATUS_KEYS = frozenset({"job.log", "job.ranks", "check.left_out"})
 """What such a check says of its own look: nothing rests on it."""
 
 
@@ -21,34 +21,34 @@ class TenantMachines:
     hosts: Collection[str]
     nodes: Collection[str]
 
-    def owns(self, source: FileSource | None) -> bool:
+    def owns_file(self, source: FileSource | None) -> bool:
         """Return whether a file is of a job that runs on this tenant's machines and on no others. What root owns (uid 0) may be of any job."""
         if source is None or not source.uid or not (source.job and source.nodes):
             return False
         try:
-            nodes = expand(source.nodes)
+            nodes = expand_host_range(source.nodes)
         except BadRange:
             return False
         return bool(nodes) and all(node in self.nodes for node in nodes)
 
-    def may_hear(self, host: str, check: str, source: FileSource | None) -> bool:
+    def may_see_fact(self, host: str, check: str, source: FileSource | None) -> bool:
         """Return whether the tenant may be told of a fact. One without a host was handed in: by the tenant, or it is not theirs to hear."""
         if not host:
-            return source is not None and source.by == CUSTOMER
-        return host in self.hosts and (check not in READS_FILES or self.owns(source))
+            return source is not None and source.by == TENANT_SIDE
+        return host in self.hosts and (check not in FILE_READING_CHECKS or self.owns_file(source))
 
-    def withholds(self, host: str, check: str, source: FileSource | None) -> bool:
+    def is_unowned_file_fact(self, host: str, check: str, source: FileSource | None) -> bool:
         """Return whether a fact was read in a file that is not established as the tenant's."""
-        return (not host or check in READS_FILES) and not self.may_hear(host, check, source)
+        return (not host or check in FILE_READING_CHECKS) and not self.may_see_fact(host, check, source)
 
 
-def machines_of(inventory: Inventory, hosts: Collection[str]) -> TenantMachines:
+def build_tenant_machines(inventory: Inventory, hosts: Collection[str]) -> TenantMachines:
     """Return these hosts as the scheduler and we know them."""
     known = (inventory.hosts[name] for name in hosts if name in inventory.hosts)
     return TenantMachines(frozenset(hosts), frozenset(host.slurm_name for host in known))
 
 
-def withheld(fact: Fact, machines: TenantMachines) -> bool:
+def is_withheld_from_tenant(fact: Fact, machines: TenantMachines) -> bool:
     """Return whether a fact must not lead to anything that the tenant is told."""
-    says = fact.status is Status.OK and fact.key and fact.key not in ABOUT_THE_LOOK
-    return bool(says) and machines.withholds(fact.host, fact.check, FileSource.of(fact))
+    says = fact.status is Status.OK and fact.key and fact.key not in READ_STATUS_KEYS
+    return bool(says) and machines.is_unowned_file_fact(fact.host, fact.check, FileSource.from_fact(fact))

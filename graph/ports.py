@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from graph.earlier import Recalled, Sought
-from graph.engine.after_repairs import Treatment
-from graph.engine.peers import Baseline
-from graph.state import Item
+from graph.earlier import ClosedIncidentMatches, ClosedIncidentQuery
+from graph.engine.after_repairs import ProvenRemedyRun
+from graph.engine.peers import HostBaseline
+from graph.state import InboxItem
 from tools.clock import Clock
-from tools.inventory.jobs import JobPlace, Mine
+from tools.inventory.jobs import JobHosts, JobFilter
 
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
-    from graph.reading.handed_in import Reader
+    from graph.reading.handed_in import TextReader
     from kb.guides.guide import Guide
     from kb.history.mistakes import MistakeNote
     from kb.history.pages import SitePage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class PendingHosts:
     """Hosts that did not answer yet, folded, and what they were asked with."""
 
     hosts: str
@@ -34,7 +34,7 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True)
-class Likely:
+class LikelyDiagnosis:
     """What the evidence says so far, while some is still awaited: `label`, and the same in words with its place."""
 
     label: str
@@ -55,12 +55,12 @@ class Progress:
     hypotheses: tuple[str, ...] = ()
     ran: tuple[str, str] | None = None
     """The host and the check that answered just now, where the host was really asked."""
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[PendingHosts, ...] = ()
     seconds: int = 0
-    likely: Likely | None = None
+    likely: LikelyDiagnosis | None = None
 
 
-class Likeness(Protocol):
+class SimilarIncident(Protocol):
     """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1. Where it is a lesson of this
     site, its id and which incident taught it on which day; empty for what came with us."""
 
@@ -83,62 +83,62 @@ class Likeness(Protocol):
     def score(self) -> float: ...
 
 
-class Past(Protocol):
-    """Past incidents, most alike first (`kb.history.index.History`); those that serve this customer, or our own people (None)."""
+class PastIncidentIndex(Protocol):
+    """Past incidents, most alike first (`kb.history.index.PastIncidentIndex`); those that serve this customer, or our own people (None)."""
 
-    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> Sequence[Likeness]: ...
+    async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> Sequence[SimilarIncident]: ...
 
 
-async def silent(progress: Progress) -> None:
+async def discard_progress(progress: Progress) -> None:
     """Nobody watches."""
 
 
-async def nothing_waiting(incident: str) -> Sequence[Item]:
+async def peek_empty_inbox(incident: str) -> Sequence[InboxItem]:
     """An inbox that is always empty (terminal, bench)."""
     return ()
 
 
-async def nobody_waits(incident: str) -> frozenset[str]:
+async def find_no_deferred_remediations(incident: str) -> frozenset[str]:
     """No fix waits for others to go first (terminal, bench)."""
     return frozenset()
 
 
-async def no_scheduler(job: str) -> JobPlace:
+async def find_no_job_hosts(job: str) -> JobHosts:
     """Nobody knows which hosts a job runs on."""
-    return JobPlace(why="nobody")
+    return JobHosts(why="nobody")
 
 
-async def nothing_kept(sought: Sought) -> Recalled:
+async def find_no_closed_incidents(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
     """A place that keeps no incidents (terminal, bench)."""
-    return Recalled(could_not="closed incidents are kept where I run in Slack, and not here")
+    return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
 
 
-async def nothing_treated(hosts: Collection[str]) -> Sequence[Treatment]:
+async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:
     """No machine is ever changed (terminal, bench)."""
     return ()
 
 
-async def nothing_seen(hosts: Collection[str]) -> Mapping[str, Baseline]:
+async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline]:
     """A place that remembers no host (terminal, bench)."""
     return {}
 
 
-async def not_remembered(rows: Mapping[str, Baseline]) -> None:
+async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
     """The same."""
 
 
-def nobody_erred(reader: str | None) -> "Sequence[MistakeNote]":
+def list_no_mistakes(reader: str | None) -> "Sequence[MistakeNote]":
     """No diagnosis was ever corrected (terminal, bench)."""
     return ()
 
 
-async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
+async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
     """There are no other incidents (terminal, bench)."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalStatus:
     """An action that people decide on, as they are told of it. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
@@ -150,13 +150,13 @@ class Decision:
     open: bool = True
 
 
-async def nobody_decides(incident: str) -> Sequence[Decision] | None:
+async def find_no_approvals(incident: str) -> Sequence[ApprovalStatus] | None:
     """A place where nothing can be approved (terminal, bench)."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class IncidentTimeouts:
     """How long fixes wait before somebody hears of them again; the site's to set.
 
     `reproof`: from the first proof to the second. `quiet`: from the second to the incident's quiet end.
@@ -179,13 +179,13 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class GraphContext:
     """The outside world as one frozen value; `Runtime[Ports].context` in every node."""
 
     fleet: "Fleet"
     inventory: "Inventory"
     taxonomy: "Taxonomy"
-    history: Past
+    history: PastIncidentIndex
     evidence: "EvidenceStore"
     clock: Clock
     model: "Reasoner | None" = None
@@ -193,34 +193,34 @@ class Ports:
     """The site's own pages, shown beside what was found."""
     guides: "Mapping[str, Guide]" = field(default_factory=dict)
     """Troubleshooting guides by id, ours and the site's own."""
-    mistakes: "Callable[[str | None], Sequence[MistakeNote]]" = field(default=nobody_erred)
+    mistakes: "Callable[[str | None], Sequence[MistakeNote]]" = field(default=list_no_mistakes)
     """What was blamed wrongly before, as far as this customer, or our own people (None), may be served by it."""
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
-    reader: "Reader | None" = None
+    reader: "TextReader | None" = None
     """Reads large texts without holding up the loop; None where nobody else waits for it (terminal, bench)."""
-    progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
-    peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
-    waits: Waits = field(default_factory=Waits)
-    job_place: Callable[[str], Awaitable[JobPlace]] = field(default=no_scheduler)
-    own_job: Callable[[str, Mine], Awaitable[JobPlace]] | None = None
+    progress: Callable[[Progress], Awaitable[None]] = field(default=discard_progress)
+    peek: Callable[[str], Awaitable[Sequence[InboxItem]]] = field(default=peek_empty_inbox)
+    waits: IncidentTimeouts = field(default_factory=IncidentTimeouts)
+    job_place: Callable[[str], Awaitable[JobHosts]] = field(default=find_no_job_hosts)
+    own_job: Callable[[str, JobFilter], Awaitable[JobHosts]] | None = None
     """The same for a customer: a job of somebody else's is looked for as one that nobody knows; without it `job_place` is asked."""
     """The hosts of a scheduler's job, by its id, or why there are none (`tools.inventory.jobs`)."""
-    keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
+    keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=find_no_other_owners)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""
-    keepers: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
+    keepers: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=find_no_other_owners)
     """Which of these causes other incidents keep, and who. Nothing is kept by asking."""
-    earlier: Callable[[Sought], Awaitable[Recalled]] = field(default=nothing_kept)
+    earlier: Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]] = field(default=find_no_closed_incidents)
     """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
-    treated: Callable[[Collection[str]], Awaitable[Sequence[Treatment]]] = field(default=nothing_treated)
+    treated: Callable[[Collection[str]], Awaitable[Sequence[ProvenRemedyRun]]] = field(default=find_no_repairs)
     """What any incident has mended on these hosts, so that no other one finds it again in their logs."""
-    remembered: Callable[[Collection[str]], Awaitable[Mapping[str, Baseline]]] = field(default=nothing_seen)
+    remembered: Callable[[Collection[str]], Awaitable[Mapping[str, HostBaseline]]] = field(default=load_no_baselines)
     """What hosts looked like when an incident last found them well."""
-    remember: Callable[[Mapping[str, Baseline]], Awaitable[None]] = field(default=not_remembered)
+    remember: Callable[[Mapping[str, HostBaseline]], Awaitable[None]] = field(default=discard_baselines)
     """Keep that for the next incident."""
-    late: Callable[[str], Awaitable[frozenset[str]]] = field(default=nobody_waits)
+    late: Callable[[str], Awaitable[frozenset[str]]] = field(default=find_no_deferred_remediations)
     """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
-    decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)
+    decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]] = field(default=find_no_approvals)
     """What is up for decision in an incident; None where nothing can be approved at all."""
     tell_every: float = 3.0
     """Seconds of a look without an answer, after which people hear who is waited for."""

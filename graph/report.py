@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from graph.state import Blind, Conjecture, Hypothesis, LogDigest, Outcome, Stored, Unread
-from tools.inventory.jobs import WhyNowhere
+from graph.state import UnobservedCheck, Conjecture, Hypothesis, LogDigest, DiagnosisOutcome, StoredModel, UnreadReason
+from tools.inventory.jobs import NoHostsReason
 from tools.inventory.nearest import UnknownName
 
 
-class PlannedAction(Stored):
+class PlannedAction(StoredModel):
     """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
 
     label: str
@@ -26,14 +26,14 @@ class PlannedAction(Stored):
     digest: str = ""
 
 
-Found = Literal["fault", "odd", "blind", "nothing"]
+HostFinding = Literal["fault", "odd", "blind", "nothing"]
 
 
-class AboutHosts(Stored):
+class HostsSummary(StoredModel):
     """What is known of the hosts that somebody asked about. `nothing` abnormal is said only where all of them were looked at whole."""
 
     hosts: tuple[str, ...]
-    found: Found
+    found: HostFinding
     checks: int = 0
     """Different ones that could look."""
     read: datetime | None = None
@@ -49,7 +49,7 @@ class AboutHosts(Stored):
     """What keeps us out of the first of them."""
 
 
-class FileRead(Stored):
+class FileReadResult(StoredModel):
     """A file that came with the item: how many `kinds` of errors it shows, the first of them in words and when; or why it was not read."""
 
     name: str
@@ -57,7 +57,7 @@ class FileRead(Stored):
     kinds: int = 0
     line: str = ""
     at: datetime | None = None
-    unread: Unread = ""
+    unread: UnreadReason = ""
     left_out: int = 0
     """Things that it says and that were not kept: events of devices that no host has, and more of anything than machines have."""
     not_understood: int = 0
@@ -70,7 +70,7 @@ class FileRead(Stored):
     """The test that the file is of was not run, or only in part, and why."""
 
 
-class SharedCause(Stored):
+class CauseOwnedElsewhere(StoredModel):
     """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
 
     label: str
@@ -80,14 +80,14 @@ class SharedCause(Stored):
     """Whether this incident looks again when the other one lets go; not for what nobody asked this one about."""
 
 
-class ShownOutput(Stored):
+class AttachedOutput(StoredModel):
     """An output that somebody wants whole, by its digest in the evidence store."""
 
     name: str
     sha256: str
 
 
-class ShownPicture(Stored):
+class AttachedChart(StoredModel):
     """A picture that somebody wants: of these hosts a number of every GPU by its key (`heat`) or the bandwidth; or of the incident itself.
     `asked`: for nobody's asking it is shown once, and again where it shows anything else."""
 
@@ -97,21 +97,21 @@ class ShownPicture(Stored):
     asked: bool = True
 
 
-class HeldNode(Stored):
+class ReturnableNode(StoredModel):
     """A node that we hold and whose return may be asked for: its ladder, and its name."""
 
     ladder: str
     host: str
 
 
-class EarlierThread(Stored):
+class ClosedIncidentLink(StoredModel):
     """A closed incident that an answer tells of, and the day it was opened."""
 
     incident: str
     opened: datetime
 
 
-class RecalledLesson(Stored):
+class MatchedLesson(StoredModel):
     """What an earlier incident of this site taught, and that this one sounds like. It says where to look first, and proves nothing."""
 
     lesson: str
@@ -123,7 +123,7 @@ class RecalledLesson(Stored):
     """How much alike, 0 to 1, by what it is trusted."""
 
 
-class SiteNote(Stored):
+class SiteNote(StoredModel):
     """What a page of this site says about it: lines that somebody wrote there, for our own people alone."""
 
     page: str
@@ -132,7 +132,7 @@ class SiteNote(Stored):
     source: str = ""
 
 
-class GuideStepRow(Stored):
+class GuideStepRow(StoredModel):
     """One step of a guide's run: what it is about, how it stands, and what was seen or why not."""
 
     id: str
@@ -141,7 +141,7 @@ class GuideStepRow(Stored):
     says: str = ""
 
 
-class GuideRun(Stored):
+class GuideRun(StoredModel):
     """Where a troubleshooting guide stands. `called`: somebody asked for it; else it fits what was reported, and is only held against what is
     known. `due`: when the wait that it is in is over."""
 
@@ -152,12 +152,12 @@ class GuideRun(Stored):
     due: datetime | None = None
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether something of it is still to come."""
         return any(row.mark in ("next", "waiting", "later") for row in self.steps)
 
 
-class UnprovenCause(Stored):
+class UnprovenCause(StoredModel):
     """What the cause may well be where none is proven: by a model's `reading` of words and findings, or by `facts` that speak for it and do not
     decide. `p` as whoever says it gives it, 0 to 1; `because`: why it is not proven."""
 
@@ -167,17 +167,17 @@ class UnprovenCause(Stored):
     because: str = ""
 
 
-class Report(Stored):
+class Report(StoredModel):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
     item: str
-    outcome: Outcome
+    outcome: DiagnosisOutcome
     headline: str = ""
     root_causes: tuple[Hypothesis, ...] = ()
     crossing: tuple[Hypothesis, ...] | None = None
     """The root causes as what the customer may be told of shows them by itself; None where nothing that was read is withheld from them."""
     ruled_out: tuple[Hypothesis, ...] = ()
-    could_not_look: tuple[Blind, ...] = ()
+    could_not_look: tuple[UnobservedCheck, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     likely: UnprovenCause | None = None
@@ -213,7 +213,7 @@ class Report(Stored):
     """What people must do, because no remedy can or because a value that it needs is not known."""
     logs: tuple[LogDigest, ...] = ()
     """A handful of the most telling templates of the logs."""
-    about: AboutHosts | None = None
+    about: HostsSummary | None = None
     """The hosts that somebody asked about, where what was found is not the whole answer."""
     also_seen: tuple[str, ...] = ()
     """Labels of the root causes that are on other hosts than those asked about."""
@@ -223,29 +223,29 @@ class Report(Stored):
     """Names as they were written → the hosts that they were taken for."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place: it replaced nothing."""
-    why_nowhere: WhyNowhere = ""
+    why_nowhere: NoHostsReason = ""
     """Why no scheduler could."""
-    shared: tuple[SharedCause, ...] = ()
+    shared: tuple[CauseOwnedElsewhere, ...] = ()
     """Root causes that another incident keeps: this one has no fix of its own for them."""
-    shown: tuple[ShownOutput, ...] = ()
+    shown: tuple[AttachedOutput, ...] = ()
     """Outputs that belong to the reply."""
-    pictures: tuple[ShownPicture, ...] = ()
+    pictures: tuple[AttachedChart, ...] = ()
     """Numbers that the reply is about, to be drawn from the incident's facts."""
     page: bool = False
     """The incident as a page to keep belongs to the reply."""
-    held: tuple[HeldNode, ...] = ()
+    held: tuple[ReturnableNode, ...] = ()
     """Nodes that an answer offers to ask back."""
-    files: tuple[FileRead, ...] = ()
+    files: tuple[FileReadResult, ...] = ()
     """The files that came with the item, acknowledged."""
-    recalled: tuple[RecalledLesson, ...] = ()
+    recalled: tuple[MatchedLesson, ...] = ()
     """Lessons of the same cause, or, where no cause was found, those that it sounds like."""
     notes: tuple[SiteNote, ...] = ()
     """What the site's own pages say about the cause and its hosts."""
-    threads: tuple[EarlierThread, ...] = ()
+    threads: tuple[ClosedIncidentLink, ...] = ()
     """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""
 
     @property
-    def told_to_customer(self) -> tuple[Hypothesis, ...]:
+    def tenant_root_causes(self) -> tuple[Hypothesis, ...]:
         """The root causes that a customer may be told of."""
         if self.crossing is None:
             return self.root_causes
@@ -253,6 +253,6 @@ class Report(Stored):
         return tuple(cause for cause in self.crossing if cause.label in found)
 
     @property
-    def withheld(self) -> bool:
+    def hides_all_causes_from_tenant(self) -> bool:
         """Whether causes were found and a customer may be told of none of them."""
-        return bool(self.root_causes) and not self.told_to_customer
+        return bool(self.root_causes) and not self.tenant_root_causes

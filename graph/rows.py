@@ -8,42 +8,42 @@ from typing import Any
 
 from graph.report import Report
 from graph.state import (
-    Brief,
-    CustomerSilence,
-    Explored,
+    IncidentBrief,
+    TenantSilence,
+    Exploration,
     Hypothesis,
-    Incident,
-    Item,
-    Ladder,
+    IncidentState,
+    InboxItem,
+    Remediation,
     Lifecycle,
     LogDigest,
     Milestone,
     Origin,
-    PersonsWord,
-    SecondLook,
-    Stats,
-    Ticket,
+    HumanCorrection,
+    ScheduledRecheck,
+    IncidentCosts,
+    HandoffTicket,
     Tier,
 )
 from tools.action import FaultCondition
 
 
 @dataclass(frozen=True)
-class IncidentRows:
+class IncidentView:
     """The rows of a stored incident. Each is read when it is first wanted, so that a row of long ago that nobody needs any more stops
     nothing; what is not stored reads as None or as its row's defaults.
     """
 
-    stored: Incident
+    stored: IncidentState
 
     @property
     def id(self) -> str:
         return self.stored.get("id", "")
 
     @cached_property
-    def item(self) -> Item:
+    def item(self) -> InboxItem:
         """The inbox item that its latest turn answers. KeyError before the first turn."""
-        return Item.model_validate(self.stored["item"])
+        return InboxItem.model_validate(self.stored["item"])
 
     @cached_property
     def origin(self) -> Origin | None:
@@ -51,8 +51,8 @@ class IncidentRows:
         return Origin.model_validate(row) if row else None
 
     @cached_property
-    def brief(self) -> Brief:
-        return Brief.model_validate(self.stored.get("brief") or {})
+    def brief(self) -> IncidentBrief:
+        return IncidentBrief.model_validate(self.stored.get("brief") or {})
 
     @cached_property
     def logs(self) -> tuple[LogDigest, ...]:
@@ -82,7 +82,7 @@ class IncidentRows:
         return self.stored.get("done_items", [])
 
     @property
-    def said(self) -> Sequence[Mapping[str, Any]]:
+    def messages(self) -> Sequence[Mapping[str, Any]]:
         """What people said: {user, text, at, attachments}."""
         return self.stored.get("said", [])
 
@@ -92,12 +92,12 @@ class IncidentRows:
         return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
 
     @cached_property
-    def explored(self) -> Explored:
+    def exploration(self) -> Exploration:
         """What a model thought of beyond the taxonomy."""
-        return Explored.model_validate(self.stored.get("explored") or {})
+        return Exploration.model_validate(self.stored.get("explored") or {})
 
     @property
-    def walked(self) -> list[tuple[str, str, str]]:
+    def search_steps(self) -> list[tuple[str, str, str]]:
         """The steps of the taxonomy walk: (path, what was done, why)."""
         return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
 
@@ -108,13 +108,13 @@ class IncidentRows:
         return Report.model_validate(row) if row else None
 
     @cached_property
-    def ladders(self) -> list[Ladder]:
-        return read_ladders(self.stored.get("ladders", []))
+    def remediations(self) -> list[Remediation]:
+        return parse_remediations(self.stored.get("ladders", []))
 
     @cached_property
-    def ticket(self) -> Ticket | None:
+    def ticket(self) -> HandoffTicket | None:
         row = self.stored.get("ticket")
-        return Ticket.model_validate(row) if row else None
+        return HandoffTicket.model_validate(row) if row else None
 
     @property
     def owner(self) -> str:
@@ -122,7 +122,7 @@ class IncidentRows:
         return self.stored.get("owner", "")
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether it was stopped and has not looked at anything since."""
         return self.stored.get("stopped", False)
 
@@ -133,59 +133,59 @@ class IncidentRows:
         return datetime.fromisoformat(text) if text else None
 
     @cached_property
-    def silence(self) -> CustomerSilence:
+    def tenant_silence(self) -> TenantSilence:
         """How long a customer has not answered."""
-        return CustomerSilence.model_validate(self.stored.get("silence") or {})
+        return TenantSilence.model_validate(self.stored.get("silence") or {})
 
     @cached_property
-    def second_look(self) -> SecondLook:
+    def scheduled_recheck(self) -> ScheduledRecheck:
         """The look after minutes that is due."""
-        return SecondLook.model_validate(self.stored.get("second_look") or {})
+        return ScheduledRecheck.model_validate(self.stored.get("second_look") or {})
 
     @property
-    def woke_itself(self) -> bool:
+    def is_timer_recheck(self) -> bool:
         """Whether the latest turn is a look that a timer began."""
         return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
 
-    def paused(self, now: datetime) -> bool:
+    def is_muted(self, now: datetime) -> bool:
         """Whether people asked for quiet, and it is not over."""
         return self.quiet_until is not None and self.quiet_until > now
 
     @cached_property
-    def correction(self) -> PersonsWord | None:
+    def correction(self) -> HumanCorrection | None:
         """What people say it really was."""
         row = self.stored.get("correction")
-        return PersonsWord.model_validate(row) if row else None
+        return HumanCorrection.model_validate(row) if row else None
 
     @cached_property
     def milestones(self) -> tuple[Milestone, ...]:
         """What it came to, and when."""
-        return tuple(Milestone.read(row) for row in self.stored.get("milestones", []))
+        return tuple(Milestone.from_row(row) for row in self.stored.get("milestones", []))
 
     @cached_property
-    def stats(self) -> Stats:
+    def stats(self) -> IncidentCosts:
         """What the incident has cost so far."""
-        return Stats.model_validate(self.stored.get("stats") or {})
+        return IncidentCosts.model_validate(self.stored.get("stats") or {})
 
 
-def read_ladders(rows: Sequence[Mapping[str, Any]]) -> list[Ladder]:
+def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
     """As stored → as rows."""
-    return [_ladder(row) for row in rows]
+    return [_parse_remediation(row) for row in rows]
 
 
-def _ladder(row: Mapping[str, Any]) -> Ladder:
+def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
     if not row.get("fault"):
-        return Ladder.model_validate(row)
+        return Remediation.model_validate(row)
     own = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
-    return Ladder.model_validate({**row, "fault": {**own, **row["fault"]}})
+    return Remediation.model_validate({**row, "fault": {**own, **row["fault"]}})
 
 
-def write_ladders(ladders: Iterable[Ladder]) -> list[dict[str, object]]:
+def serialize_remediations(ladders: Iterable[Remediation]) -> list[dict[str, object]]:
     """Plain JSON, defaults left out, and of a fault what its ladder says already: a host's many ladders must stay small."""
-    return [_written(ladder) for ladder in ladders]
+    return [_serialize_remediation(ladder) for ladder in ladders]
 
 
-def _written(ladder: Ladder) -> dict[str, Any]:
+def _serialize_remediation(ladder: Remediation) -> dict[str, Any]:
     row: dict[str, Any] = ladder.model_dump(mode="json", exclude_defaults=True)
     if ladder.fault is not None:
         usual = asdict(FaultCondition("", "", "")) | {"label": ladder.label, "host": ladder.target, "devices": ladder.devices}
@@ -194,6 +194,6 @@ def _written(ladder: Ladder) -> dict[str, Any]:
     return row
 
 
-def write_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
+def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
     """As the state holds them: the evidence is in the report."""
     return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]

@@ -18,37 +18,37 @@ GRAPH_VERSION = 1
 Lifecycle = Literal["open", "waiting", "watching", "handed_off", "closed"]
 Verdict = Literal["open", "confirmed", "rejected", "inconclusive"]
 Tier = Literal["history", "taxonomy", "exploration", "done"]
-Outcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
-ItemKind = Literal[
+DiagnosisOutcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
+InboxItemKind = Literal[
     "mention", "reply", "attach", "hand_off", "take", "wait", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
-ALERTED = "alerts"
+ALERTS_USER = "alerts"
 """Who speaks in an item that alerts made."""
-COUNTERS, LOOK_AGAIN = "counters", "look_again"
+COUNTERS_RECHECK, FULL_RECHECK = "counters", "look_again"
 """Why a timer makes a second look: to read error counters once more, or to look at everything again."""
-REMIND, UNANSWERED, WITHDRAWN, ALERTS_OVER, ALERTS_AGAIN = "remind", "unanswered", "withdrawn", "alerts_over", "alerts_again"
+REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = "remind", "unanswered", "withdrawn", "alerts_over", "alerts_again"
 """Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing, or needs it no more; the alerts that
 it hears of are over, or were and fire again."""
 
 
-class Stored(BaseModel):
+class StoredModel(BaseModel):
     """A frozen row; `.model_dump(mode="json")` is what the state holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Unread = Literal[
+UnreadReason = Literal[
     "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long", "empty"
 ]
 """Why a file that somebody handed in was not read; empty where it was."""
 
 
-SIDE, CUSTOMER = "side", "customer"
+SIDE_KEY, TENANT_SIDE = "side", "customer"
 """Of an item's data: that a customer said it, in an incident of theirs."""
 
 
-class Attachment(Stored):
+class Attachment(StoredModel):
     """A file that came with a message; its redacted text lies in the evidence store."""
 
     name: str
@@ -57,14 +57,14 @@ class Attachment(Stored):
     """Set on the way in (terminal, tests); moved to the evidence store by `summarise`."""
     size: int = 0
     """Bytes of the file; 0 for what was pasted into a message."""
-    unread: Unread = ""
+    unread: UnreadReason = ""
 
 
-class Item(Stored):
+class InboxItem(StoredModel):
     """One thing that happened to an incident: what the inbox holds. `id` de-duplicates (Slack: team.channel.ts or the click's id)."""
 
     id: str
-    kind: ItemKind
+    kind: InboxItemKind
     incident: str
     at: datetime
     user: str = ""
@@ -72,10 +72,10 @@ class Item(Stored):
     attachments: tuple[Attachment, ...] = ()
     data: dict[str, Any] = {}
     """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}.
-    Messages of people: said → what was understood (`graph.conversation.said.Said`). Tickets: told → facts (`graph.exchange.evidence`)."""
+    Messages of people: said → what was understood (`graph.conversation.said.ParsedMessage`). Tickets: told → facts (`graph.exchange.evidence`)."""
 
 
-class CustomerThread(Stored):
+class TenantThread(StoredModel):
     """The thread in a customer's channel from which an incident came: what they said, and what they are told."""
 
     team: str
@@ -86,7 +86,7 @@ class CustomerThread(Stored):
     """Whose workspace the user is of."""
 
 
-class Origin(Stored):
+class Origin(StoredModel):
     """Where the incident lives and who opened it. One that a customer reported lives in the operators' thread; `thread_ts` is empty until
     that thread is begun."""
 
@@ -96,14 +96,14 @@ class Origin(Stored):
     thread_ts: str = ""
     user: str = ""
     tenant: str = ""
-    customer: CustomerThread | None = None
+    customer: TenantThread | None = None
     ticket: str = ""
     """The ticket of a customer's own RackMedic from which it was opened, as `TENANT/INCIDENT`."""
     alert: str = ""
     """The episode of alerts that opened it."""
 
     @property
-    def door(self) -> tuple[str, str, str]:
+    def source_key(self) -> tuple[str, str, str]:
         """Team, channel and thread where it was reported; a ticket of a customer's own RackMedic and an episode of
         alerts are doors of their own."""
         if self.ticket:
@@ -114,7 +114,7 @@ class Origin(Stored):
         return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
 
 
-class UnjudgedReport(Stored):
+class UnjudgedReport(StoredModel):
     """Something that people reported, or a `file` that they handed in, and that nothing can judge. `hosts`: those that it names; none where it may
     be about any."""
 
@@ -123,7 +123,7 @@ class UnjudgedReport(Stored):
     hosts: tuple[str, ...] = ()
 
 
-class Brief(Stored):
+class IncidentBrief(StoredModel):
     """What `summarise` understood. Hosts are inventory names only; what else was named and is not cleared up yet is in `unknown_hosts`."""
 
     text: str = ""
@@ -138,7 +138,7 @@ class Brief(Stored):
     """What stands against the hosts until people say that it is over."""
 
 
-class FileSource(Stored):
+class FileSource(StoredModel):
     """The file that a fact was read in, as far as it is known: its owner, the job that it is of, and the nodes that the scheduler gave that job. `by`:
     who handed it in, where no look of ours found it."""
 
@@ -149,13 +149,13 @@ class FileSource(Stored):
     by: Literal["", "customer"] = ""
 
     @classmethod
-    def of(cls, fact: Fact) -> "FileSource | None":
+    def from_fact(cls, fact: Fact) -> "FileSource | None":
         """Return where a fact says that it was read; None where it says nothing."""
         said = fact.attrs.get(FROM_FILE)
         return cls.model_validate(said) if said else None
 
 
-class Evidence(Stored):
+class Evidence(StoredModel):
     """A fact as cited: the line that shows it, where, when, and the digest of the stored output."""
 
     host: str = ""
@@ -171,7 +171,7 @@ class Evidence(Stored):
     """The file that it was read in, for a fact that was read in one."""
 
 
-class Hypothesis(Stored):
+class Hypothesis(StoredModel):
     """A label claimed of some hosts and devices (`host/gpuN`, `host/mlx5_N`, `leaf:x`)."""
 
     label: str
@@ -185,7 +185,7 @@ class Hypothesis(Stored):
     checks: tuple[str, ...] = ()
 
 
-class Conjecture(Stored):
+class Conjecture(StoredModel):
     """A cause beyond the taxonomy, in a model's words. `rests`: what was shown to it; `looks`: those taken for it; `doubt`: what speaks against it."""
 
     title: str
@@ -200,14 +200,14 @@ class Conjecture(Stored):
     doubt: str = ""
 
 
-class Explored(Stored):
+class Exploration(StoredModel):
     """What is thought beyond the taxonomy by now, after so many rounds, each a turn."""
 
     rounds: int = 0
     ideas: tuple[Conjecture, ...] = ()
 
 
-class Blind(Stored):
+class UnobservedCheck(StoredModel):
     """A check that could not look, and why."""
 
     host: str
@@ -215,7 +215,7 @@ class Blind(Stored):
     why: str
 
 
-class Stats(Stored):
+class IncidentCosts(StoredModel):
     """Cost of an incident so far, summed over its turns. Seconds are the transport's (virtual in the in-process sandbox)."""
 
     hosts: int = 0
@@ -233,7 +233,7 @@ class Stats(Stored):
     usd: float = 0.0
 
 
-class Ticket(Stored):
+class HandoffTicket(StoredModel):
     """An incident handed to a human."""
 
     state: Literal["open", "taken", "waiting", "resolved"] = "open"
@@ -249,7 +249,7 @@ class Ticket(Stored):
     """False where closing the incident alone noted its cause here."""
 
 
-class Rung(Stored):
+class RemediationStep(StoredModel):
     """One step of a fix: a remedy of the catalogue with its arguments. Values read live when it is proposed are not in it."""
 
     remedy: str
@@ -260,26 +260,26 @@ class Rung(Stored):
     part: Literal["prepare", "fix", "restore"] = "fix"
 
 
-WaitingFor = Literal["approval", "idle", "proof", "node_back", "none"]
-LadderOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
+RemediationWait = Literal["approval", "idle", "proof", "node_back", "none"]
+RemediationOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
 """How a ladder ended; empty while it goes on. Only `cured` is a success, proved twice; `looked` is an exclusive check that answered;
 a `recurred` one has a ladder after it that starts with the next plan; `ticket` leaves it to people."""
 
 
-class Ladder(Stored):
+class Remediation(StoredModel):
     """The ordered actions of one fix on one host, and where it stands."""
 
     id: str
     label: str
     target: str
     devices: tuple[str, ...] = ()
-    rungs: tuple[Rung, ...] = ()
+    rungs: tuple[RemediationStep, ...] = ()
     words: tuple[str, ...] = ()
     """For each plan what is left to people after its rungs; empty where nothing is."""
     rung: int = 0
     attempt: int = 1
     """How often this rung was put up for decision."""
-    waiting_for: WaitingFor = "approval"
+    waiting_for: RemediationWait = "approval"
     due: datetime | None = None
     approval: str = ""
     """The action of the present rung, also before the ledger has it."""
@@ -298,7 +298,7 @@ class Ladder(Stored):
     """When the last remedy that changes the host itself was claimed: what the host said before counts no more."""
     fault: FaultCondition | None = None
     """What its rungs are for, as the last diagnosis showed it: each that changes something needs it to be there still."""
-    outcome: LadderOutcome = ""
+    outcome: RemediationOutcome = ""
     says: str = ""
     """Where it stands, in one sentence."""
     late: bool = Field(default=False, exclude=True)
@@ -307,16 +307,16 @@ class Ladder(Stored):
     """Who wished for it in words, as `TEAM:USER`: whoever asks for something does not approve it."""
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return not self.outcome
 
     @property
-    def now(self) -> Rung | None:
+    def current_step(self) -> RemediationStep | None:
         """The present rung."""
         return self.rungs[self.rung] if self.rung < len(self.rungs) else None
 
 
-class LogTemplate(Stored):
+class LogTemplate(StoredModel):
     """Lines of a log that differ in nothing but numbers, times and names: how many, when, and the numbers of the first and last of them."""
 
     text: str
@@ -327,7 +327,7 @@ class LogTemplate(Stored):
     last_line: int = 0
 
 
-class LogDigest(Stored):
+class LogDigest(StoredModel):
     """A long log as people read it: `lines` in all, of which `regular` ones (steps, metrics, start-up) and the `left_out` need no template.
     `sha256` is the stored text that the numbers of lines count in."""
 
@@ -339,7 +339,7 @@ class LogDigest(Stored):
     templates: tuple[LogTemplate, ...] = ()
 
 
-class PersonsWord(Stored):
+class HumanCorrection(StoredModel):
     """What it really was, by a person's word. `label` may be a branch of the taxonomy, or empty where only `words` were said."""
 
     label: str = ""
@@ -349,7 +349,7 @@ class PersonsWord(Stored):
     """Labels that had been found and that it was not: no fix of theirs is put up again unless somebody wishes for it."""
 
 
-class CustomerSilence(Stored):
+class TenantSilence(StoredModel):
     """How long a customer has left our questions unanswered."""
 
     since: datetime | None = None
@@ -361,7 +361,7 @@ class CustomerSilence(Stored):
     """They took their report back and have said nothing since: nobody reminds them."""
 
 
-class SecondLook(Stored):
+class ScheduledRecheck(StoredModel):
     """The look after minutes that an incident waits for."""
 
     why: str = ""
@@ -376,7 +376,7 @@ class SecondLook(Stored):
 MilestoneKind = Literal["found", "unsure", "well", "ran", "failed", "proved", "handed over", "closed"]
 
 
-class Milestone(Stored):
+class Milestone(StoredModel):
     """Something that an incident came to, and when. `by` is a person's id, empty where it was none."""
 
     at: datetime
@@ -384,18 +384,18 @@ class Milestone(Stored):
     says: str
     by: str = ""
 
-    def kept(self) -> list[Any]:
+    def to_row(self) -> list[Any]:
         """As it is stored, short: a state is written at every step."""
         return [round(self.at.timestamp()), self.kind, self.says, *([self.by] if self.by else [])]
 
     @classmethod
-    def read(cls, row: list[Any]) -> "Milestone":
+    def from_row(cls, row: list[Any]) -> "Milestone":
         """The inverse, to the second."""
         at, kind, says, *by = row
         return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
 
 
-class Incident(TypedDict, total=False):
+class IncidentState(TypedDict, total=False):
     """The LangGraph state. Values are plain JSON (dicts of the rows above); nodes read them through the rows."""
 
     id: str
@@ -415,9 +415,9 @@ class Incident(TypedDict, total=False):
     """Long logs that were handed in, the newest few, as templates (`LogDigest`)."""
     tier: Tier
     walk: dict[str, Any]
-    """Where the taxonomy walk stands (`graph.engine.walk.Walk`): open branches, exhausted ones, and the log the card draws."""
+    """Where the taxonomy walk stands (`graph.engine.walk.TaxonomySearch`): open branches, exhausted ones, and the log the card draws."""
     turn: dict[str, Any]
-    """Where this turn stands (`graph.incident.case.Turn`): hosts in question, what words suggest, why it was cut short."""
+    """Where this turn stands (`graph.incident.case.TurnState`): hosts in question, what words suggest, why it was cut short."""
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
     facts: str
@@ -439,11 +439,11 @@ class Incident(TypedDict, total=False):
     quiet_until: str
     """Until when only a mention is answered."""
     silence: dict[str, Any]
-    """How long a customer has not answered (`CustomerSilence`); absent in incidents of our own."""
+    """How long a customer has not answered (`TenantSilence`); absent in incidents of our own."""
     second_look: dict[str, Any]
-    """The look after minutes that is due, and those that were made (`SecondLook`); absent while there was none."""
+    """The look after minutes that is due, and those that were made (`ScheduledRecheck`); absent while there was none."""
     correction: dict[str, Any]
-    """What people say it really was (`PersonsWord`)."""
+    """What people say it really was (`HumanCorrection`)."""
     milestones: list[list[Any]]
     """When it came to something (`Milestone`), oldest first."""
     stats: dict[str, Any]

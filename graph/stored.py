@@ -4,22 +4,22 @@ from typing import cast
 
 from redis.asyncio import Redis
 
-from graph.memory.stored import PREFIX, StoredThreads, plain
-from graph.state import Incident
+from graph.memory.stored import KEY_PREFIX, CheckpointReader, parse_plain_value
+from graph.state import IncidentState
 
-CHANNELS = frozenset(Incident.__annotations__)
+STATE_CHANNELS = frozenset(IncidentState.__annotations__)
 
 
-class StoredIncidents:
+class IncidentStateReader:
     """Reads what the turns (`graph.incident.turns`) store, as LangGraph would: its checkpoint, and over it what a node that has ended wrote."""
 
-    def __init__(self, redis: Redis, prefix: str = PREFIX) -> None:
-        self._threads = StoredThreads(redis, prefix, plain)
+    def __init__(self, redis: Redis, prefix: str = KEY_PREFIX) -> None:
+        self._threads = CheckpointReader(redis, prefix, parse_plain_value)
 
-    async def state(self, incident: str) -> Incident:
+    async def load_state(self, incident: str) -> IncidentState:
         """As it stands now; empty of one that nobody knows."""
-        step = await self._threads.latest(incident, "")
+        step = await self._threads.load_latest(incident, "")
         if step is None:
-            return Incident()
+            return IncidentState()
         written = {write.channel: write.value for write in step.writes}
-        return cast(Incident, {name: plain(raw) for name, raw in {**step.values, **written}.items() if name in CHANNELS})
+        return cast(IncidentState, {name: parse_plain_value(raw) for name, raw in {**step.values, **written}.items() if name in STATE_CHANNELS})

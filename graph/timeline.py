@@ -6,14 +6,14 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final, Literal
 
-from graph.rows import IncidentRows
+from graph.rows import IncidentView
 from graph.state import MilestoneKind
-from kb.redact import cleaned_start, visible
-from tools.ledger.record import Record
+from kb.redact import redact_start, show_invisible
+from tools.ledger.record import ActionRecord
 
 TimelineKind = Literal["logged", "asked", "said", "proposed", "approved", "denied"] | MilestoneKind
-Lane = Literal["hosts", "people", "RackMedic"]
-LANES: Final[Mapping[TimelineKind, Lane]] = {
+TimelineLane = Literal["hosts", "people", "RackMedic"]
+LANES_BY_KIND: Final[Mapping[TimelineKind, TimelineLane]] = {
     "logged": "hosts",
     "asked": "people",
     "said": "people",
@@ -30,8 +30,8 @@ LANES: Final[Mapping[TimelineKind, Lane]] = {
     "closed": "people",
 }
 """Every kind and who does it, in the order in which those of one moment stand."""
-_ORDER: Final = {kind: n for n, kind in enumerate(LANES)}
-LONGEST, MOST_LOGGED, MOST_SAID, MOST_STEPS = 160, 40, 40, 12
+_KIND_ORDER: Final = {kind: n for n, kind in enumerate(LANES_BY_KIND)}
+MAX_EVENT_CHARS, MAX_LOG_EVENTS, MAX_MESSAGE_EVENTS, MAX_SUMMARY_STEPS = 160, 40, 40, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,75 +52,75 @@ class Timeline:
     events: tuple[TimelineEvent, ...]
     left_out: int = 0
 
-    def table(self) -> list[tuple[str, ...]]:
+    def to_table(self) -> list[tuple[str, ...]]:
         """The same in cells, a head first."""
-        rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _who(row), row.says) for row in self.events]
+        rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _get_actor(row), row.says) for row in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
         return [("UTC", "what", "who", "says"), *rows, *more]
 
-    def named(self, names: Mapping[str, str]) -> "Timeline":
+    def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
         """With people by their names."""
-        return Timeline(tuple(_named(row, names) for row in self.events), self.left_out)
+        return Timeline(tuple(_replace_user_id(row, names) for row in self.events), self.left_out)
 
     @property
-    def people(self) -> tuple[str, ...]:
+    def user_ids(self) -> tuple[str, ...]:
         """Ids of the people in it."""
         return tuple(dict.fromkeys(row.by for row in self.events if row.by))
 
 
-def _named(row: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
+def _replace_user_id(row: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
     return TimelineEvent(row.at, row.kind, row.says, row.host, names.get(row.by, row.by))
 
 
-def _who(row: TimelineEvent) -> str:
+def _get_actor(row: TimelineEvent) -> str:
     return row.by or row.host or "RackMedic"
 
 
-def timeline_of(rows: IncidentRows, records: Iterable[Record] = ()) -> Timeline:
+def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
     """Of a stored incident, and of what the ledger has of its actions."""
     asked = (
         [TimelineEvent(rows.opened_at, "asked", "incident opened", by=rows.origin.user if rows.origin else "")] if rows.opened_at else []
     )
-    actions = [event for record in records for event in _decided(record)]
-    (logged, unlogged), (said, unsaid) = _ends(_logged(rows), MOST_LOGGED), _ends(_said(rows), MOST_SAID)
-    known = {(event.at, event.kind, event.says): event for event in (*logged, *asked, *said, *_marked(rows), *actions)}
-    return Timeline(tuple(sorted(known.values(), key=lambda event: (event.at, _ORDER[event.kind], event.says))), unlogged + unsaid)
+    actions = [event for record in records for event in _list_approval_events(record)]
+    (logged, unlogged), (said, unsaid) = _keep_oldest_and_newest(_list_log_events(rows), MAX_LOG_EVENTS), _keep_oldest_and_newest(_list_message_events(rows), MAX_MESSAGE_EVENTS)
+    known = {(event.at, event.kind, event.says): event for event in (*logged, *asked, *said, *_list_milestone_events(rows), *actions)}
+    return Timeline(tuple(sorted(known.values(), key=lambda event: (event.at, _KIND_ORDER[event.kind], event.says))), unlogged + unsaid)
 
 
-def _ends(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[TimelineEvent], int]:
+def _keep_oldest_and_newest(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[TimelineEvent], int]:
     """The oldest and the newest, and how many lie between them."""
     if len(events) <= most:
         return events, 0
     return (*events[: most // 2], *events[-(most // 2) :]), len(events) - 2 * (most // 2)
 
 
-def _clean(text: str) -> str:
-    line = " ".join(visible(cleaned_start(text, 2 * LONGEST)).split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+def _clean_text(text: str) -> str:
+    line = " ".join(show_invisible(redact_start(text, 2 * MAX_EVENT_CHARS)).split())
+    return line if len(line) <= MAX_EVENT_CHARS else f"{line[: MAX_EVENT_CHARS - 1]}…"
 
 
-def _logged(rows: IncidentRows) -> list[TimelineEvent]:
+def _list_log_events(rows: IncidentView) -> list[TimelineEvent]:
     """The lines that prove what was found, each once."""
     causes = rows.report.root_causes if rows.report else ()
     found = {(cited.time, cited.host, cited.line): cited for cause in causes for cited in cause.evidence if cited.time}
     events = [
-        TimelineEvent(cited.time, "logged", _clean(cited.says or cited.line), host=cited.host)
+        TimelineEvent(cited.time, "logged", _clean_text(cited.says or cited.line), host=cited.host)
         for cited in found.values()
         if cited.time is not None
     ]
     return sorted(events, key=lambda event: event.at)
 
 
-def _said(rows: IncidentRows) -> list[TimelineEvent]:
+def _list_message_events(rows: IncidentView) -> list[TimelineEvent]:
     found = []
-    for row in rows.said:
-        at = _moment(row.get("at"))
-        words = _clean(str(row.get("text", "")).strip())
+    for row in rows.messages:
+        at = _parse_timestamp(row.get("at"))
+        words = _clean_text(str(row.get("text", "")).strip())
         found += [TimelineEvent(at, "said", words or "handed in a file", by=str(row.get("user") or ""))] if at else []
     return found
 
 
-def _moment(text: object) -> datetime | None:
+def _parse_timestamp(text: object) -> datetime | None:
     try:
         at = datetime.fromisoformat(str(text))
     except ValueError:
@@ -128,37 +128,37 @@ def _moment(text: object) -> datetime | None:
     return at if at.tzinfo else None
 
 
-def _marked(rows: IncidentRows) -> list[TimelineEvent]:
-    return [TimelineEvent(row.at, row.kind, _clean(row.says), by=row.by) for row in rows.milestones]
+def _list_milestone_events(rows: IncidentView) -> list[TimelineEvent]:
+    return [TimelineEvent(row.at, row.kind, _clean_text(row.says), by=row.by) for row in rows.milestones]
 
 
-def _decided(record: Record) -> Sequence[TimelineEvent]:
+def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
     """When an action was put up and who voted. What became of it is marked in the incident."""
     action = record.action
     what = f"{action.remedy.replace('_', ' ')} on {', '.join(action.devices) or action.target}"
     votes = [
         TimelineEvent(
-            at, "approved" if vote.verdict == "approve" else "denied", _clean(what), host=action.target, by=vote.voter.rpartition(":")[2]
+            at, "approved" if vote.verdict == "approve" else "denied", _clean_text(what), host=action.target, by=vote.voter.rpartition(":")[2]
         )
         for vote in record.votes
-        if (at := _moment(vote.at))
+        if (at := _parse_timestamp(vote.at))
     ]
-    return [TimelineEvent(record.proposed_at, "proposed", _clean(what), host=action.target), *votes]
+    return [TimelineEvent(record.proposed_at, "proposed", _clean_text(what), host=action.target), *votes]
 
 
-def in_words(line: Timeline) -> str:
+def summarize_timeline(line: Timeline) -> str:
     """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing happened."""
     if not line.events:
         return ""
     first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
-    told = _runs([row for row in line.events if row.kind not in ("logged", "said")], days=first.date() != last.date())
-    steps = ", ".join(told[:MOST_STEPS]) or "lines that hosts logged and words of people"
-    more = f" and {len(told) - MOST_STEPS} more" if len(told) > MOST_STEPS else ""
+    told = _render_event_runs([row for row in line.events if row.kind not in ("logged", "said")], days=first.date() != last.date())
+    steps = ", ".join(told[:MAX_SUMMARY_STEPS]) or "lines that hosts logged and words of people"
+    more = f" and {len(told) - MAX_SUMMARY_STEPS} more" if len(told) > MAX_SUMMARY_STEPS else ""
     span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}" if count > 1 else f"at {first:%Y-%m-%d %H:%M}"
     return f"{count} event{'s' * (count > 1)} {span} UTC: {steps}{more}"
 
 
-def _runs(events: Sequence[TimelineEvent], *, days: bool) -> list[str]:
+def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[str]:
     """What happened, those of one kind that follow each other as one: `proposed 03:11 (128 times)`."""
     runs = [list(run) for _, run in groupby(events, key=lambda event: event.kind)]
     when = "%Y-%m-%d %H:%M" if days else "%H:%M"

@@ -2,12 +2,12 @@
 
 import re
 
-_BDF = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
+_BDF_PATTERN = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
 
 
-def bdf(text: str) -> str | None:
+def normalize_bdf(text: str) -> str | None:
     """`0000:9B:00`, `PCI:0000:9b:00`, `9b:00.0` or `00000000:9B:00.0` as `0000:9b:00.0`; None where there is no whole address."""
-    found = _BDF.fullmatch(text.strip())
+    found = _BDF_PATTERN.fullmatch(text.strip())
     if not found:
         return None
     domain, bus, slot, function = found.groups()

@@ -6,43 +6,43 @@ One row a key. Parsers and taxonomy are both checked against this table, so a ty
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["bool", "int", "float", "str", "list"]
-Scope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", "mount", "process", "nvswitch", "disk", "netdev", "rank"]
+ValueKind = Literal["bool", "int", "float", "str", "list"]
+KeyScope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", "mount", "process", "nvswitch", "disk", "netdev", "rank"]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class FactKey:
     """`name` is dotted; a name that ends in `.*` admits any last part (job environment variables)."""
 
     name: str
-    kind: Kind
-    scope: Scope
+    kind: ValueKind
+    scope: KeyScope
     unit: str
     means: str
     text: bool = False
     """True where a tenant can write the value (log text, process names, environment): low trust."""
 
     @property
-    def quantity(self) -> bool:
+    def is_quantity(self) -> bool:
         """Whether it is measured or counted, so that more and less of it mean anything. A code or the number of a link is a name."""
-        return self.kind in ("int", "float") and self.name not in NAMES
+        return self.kind in ("int", "float") and self.name not in IDENTIFIER_KEYS
 
 
-NAMES = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})
+IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})
 """Whole numbers that name something."""
 
 
-def _rows(text: str) -> tuple[Key, ...]:
+def _parse_keys(text: str) -> tuple[FactKey, ...]:
     rows = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, kind, scope, unit, means = (part.strip() for part in line.split("|"))
         low_trust = name.startswith(("job.", "env.", "vers.", "container.", "site.log.")) or (name.startswith("proc.") and kind == "str")
-        rows.append(Key(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
+        rows.append(FactKey(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
     return tuple(rows)
 
 
 # name | kind | scope | unit | means
-KEYS = _rows("""
+KEYS = _parse_keys("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
     host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
@@ -136,7 +136,7 @@ KEYS = _rows("""
     nvlink.recovery_errors           | int   | gpu     |      | recovery errors over all links
     nvlink.worst_link                | int   | gpu     |      | link with the most errors
     kernel.xid                       | int   | gpu     |      | Xid code; attrs: bdf pid name count first last detail gpc tpc sm link mig recovery sympathetic meaning resolution
-    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.xid.repeats)
+    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.xid.classify_repeats)
     kernel.sxid                      | int   | nvswitch|      | NVSwitch SXid; attrs: fatal link count first last detail meaning unit listed
     kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
     kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last
@@ -334,11 +334,11 @@ KEYS = _rows("""
     site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
 """)
 
-BY_NAME = {key.name: key for key in KEYS}
+KEYS_BY_NAME = {key.name: key for key in KEYS}
 
 
-def find(name: str) -> Key | None:
+def find_key(name: str) -> FactKey | None:
     """The row that admits `name`, or None."""
-    if name in BY_NAME:
-        return BY_NAME[name]
-    return BY_NAME.get(name.rpartition(".")[0] + ".*")
+    if name in KEYS_BY_NAME:
+        return KEYS_BY_NAME[name]
+    return KEYS_BY_NAME.get(name.rpartition(".")[0] + ".*")

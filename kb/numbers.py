@@ -6,34 +6,34 @@ Python refuses to read or to print more than 4,300 digits, a float may be infini
 import math
 import re
 
-MOST_WHOLE = 2**63 - 1
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-_ENDLESS = re.compile(r"[0-9]{19,}")
-_DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
+MAX_INTEGER = 2**63 - 1
+_WHOLE_PATTERN = re.compile(r"-?[0-9]{1,18}")
+_ENDLESS_PATTERN = re.compile(r"[0-9]{19,}")
+_DECIMAL_PATTERN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 
 
-def whole(said: object) -> int | None:
+def parse_integer(said: object) -> int | None:
     """A whole number of at most 18 ASCII digits, or an int within 64 bits; None for anything else."""
     if isinstance(said, str):
-        return int(said) if _WHOLE.fullmatch(said) else None
-    return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) <= MOST_WHOLE else None
+        return int(said) if _WHOLE_PATTERN.fullmatch(said) else None
+    return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) <= MAX_INTEGER else None
 
 
-def count(said: object, most: int) -> int:
+def parse_bounded_count(said: object, most: int) -> int:
     """How many somebody says there are: no less than none, and `most` where it is more. 0 where it is no number."""
     if isinstance(said, str):
-        return most if _ENDLESS.fullmatch(said) else min(max(whole(said) or 0, 0), most)
+        return most if _ENDLESS_PATTERN.fullmatch(said) else min(max(parse_integer(said) or 0, 0), most)
     return min(max(said, 0), most) if isinstance(said, int) and not isinstance(said, bool) else 0
 
 
-def seconds(said: object, most: float) -> float | None:
+def parse_seconds(said: object, most: float) -> float | None:
     """A time to wait, as a header has it, and no longer than `most`; None where it is no number."""
-    text = str(said) if isinstance(said, str | float) or whole(said) is not None else ""
-    return min(float(text), most) if _DECIMAL.fullmatch(text) else None
+    text = str(said) if isinstance(said, str | float) or parse_integer(said) is not None else ""
+    return min(float(text), most) if _DECIMAL_PATTERN.fullmatch(text) else None
 
 
-def storable(said: object) -> bool:
+def is_storable(said: object) -> bool:
     """Whether a value can be stored and computed with: no number that is infinite, none at all, or wider than 64 bits."""
     if isinstance(said, float):
         return math.isfinite(said)
-    return not isinstance(said, int) or abs(said) <= MOST_WHOLE
+    return not isinstance(said, int) or abs(said) <= MAX_INTEGER

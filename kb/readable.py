@@ -8,24 +8,24 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kb.keys import find
+from kb.keys import find_key
 
-LONGEST = 120
+MAX_READABLE_CHARS = 120
 """Characters that people read as one line."""
 
-SLOT, ATTRS = re.compile(r"{([a-z_.]+)}"), re.compile(r"{attrs\.([a-z_.]+)}")
+SLOT_PATTERN, ATTRS_PATTERN = re.compile(r"{([a-z_.]+)}"), re.compile(r"{attrs\.([a-z_.]+)}")
 SLOTS = ("value", "word", "size", "device", "unit", "expected", "majority")
 """Beside these `attrs.NAME`, which are numbers and names as they are. `word` is a value of ours, `cable_unplugged`, as words; `size` bytes in a
 unit that people use."""
 
 
-def _rows(text: str) -> Mapping[str, tuple[str, ...]]:
+def _parse_rows(text: str) -> Mapping[str, tuple[str, ...]]:
     rows = (line.split("|") for line in filter(None, map(str.strip, text.splitlines())))
     return {key.strip(): tuple(map(str.strip, words)) for key, *words in rows}
 
 
 # key | words | words where the fact lacks what the first ones name
-WORDS = _rows("""
+FACT_TEXTS = _parse_rows("""
     host.reachable                  | the host does not answer
     host.access                     | the host does not let us in: {word}
     smi.error                       | nvidia-smi fails: {word}
@@ -163,22 +163,22 @@ WORDS = _rows("""
 """)
 
 
-def in_words(
+def format_fact(
     key: str, value: object, device: str | None = None, unit: str = "", attrs: Mapping[str, Any] | None = None, line: str = ""
 ) -> str:
     """The fact in words: its row, else the line that shows it where people can read that, else what its key means."""
     has = attrs or {}
-    row = next((row for row in WORDS.get(key, ()) if all(name in has for name in ATTRS.findall(row))), None)
+    row = next((row for row in FACT_TEXTS.get(key, ()) if all(name in has for name in ATTRS_PATTERN.findall(row))), None)
     if row is not None:
-        return " ".join(fill(row, value, device, unit, has).split())[: 2 * LONGEST]
-    if line and is_readable(line):
+        return " ".join(fill_slots(row, value, device, unit, has).split())[: 2 * MAX_READABLE_CHARS]
+    if line and is_readable_line(line):
         return line.strip()
-    known = find(key)
+    known = find_key(key)
     what = f"{known.means.partition(';')[0].partition(':')[0]}: " if known else f"{key}: "
-    return f"{f'{device}: ' if device else ''}{what}{_said(value)} {unit}".strip()[: 2 * LONGEST]
+    return f"{f'{device}: ' if device else ''}{what}{_format_value(value)} {unit}".strip()[: 2 * MAX_READABLE_CHARS]
 
 
-def fill(
+def fill_slots(
     words: str, value: object, device: str | None, unit: str, attrs: Mapping[str, Any] | None = None, expected: object = None,
     majority: object = None,
 ) -> str:  # fmt: skip
@@ -189,23 +189,23 @@ def fill(
     def of(slot: re.Match[str]) -> str:
         name = slot[1]
         if name == "size":
-            return _size(value)
+            return _format_bytes(value)
         if name.startswith("attrs."):
             found = (attrs or {}).get(name.removeprefix("attrs."))
             return "?" if found is None else str(found)
-        return "?" if known[name] is None else _said(known[name])
+        return "?" if known[name] is None else _format_value(known[name])
 
-    return SLOT.sub(of, words)
+    return SLOT_PATTERN.sub(of, words)
 
 
-def is_readable(line: str) -> bool:
+def is_readable_line(line: str) -> bool:
     """Whether people can read the line as it was printed: short, and no XML, path below /sys, JSON, row of cells or kernel's prefix."""
     row = line.strip()
     strange = ("</", "/>", "/sys/", '{"', '":', " ==(", "|", "kern  :", "  ")
-    return 0 < len(row) <= LONGEST and not row.startswith("<") and not any(mark in row for mark in strange) and row.count(",") < 4
+    return 0 < len(row) <= MAX_READABLE_CHARS and not row.startswith("<") and not any(mark in row for mark in strange) and row.count(",") < 4
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     """As people write it: `300` for 300.0, `12,345`, yes and no, a list's parts one after the other."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -216,7 +216,7 @@ def _said(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _size(value: object) -> str:
+def _format_bytes(value: object) -> str:
     """Bytes in a unit that people use."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "?"

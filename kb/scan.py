@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import AhoCorasick
 
-LONGEST = 16_384
+MAX_LINE_CHARS = 16_384
 """Characters of a line that are looked at: a tenant can print a line of any length."""
 
-DIGITS = bytes.maketrans(b"123456789", b"000000000")
+DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
-def zeroed(line: str) -> str:
+def zero_digits(line: str) -> str:
     """Every digit a zero: lines that differ in their numbers alone become one."""
-    return line.encode("utf-8", "replace").translate(DIGITS).decode("utf-8", "replace")
+    return line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO).decode("utf-8", "replace")
 
 
-def lines_in(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines as a shell, awk and the node kit see them: a new line ends one, and nothing else does. `str.splitlines` would also end one at
     a form feed, U+0085 or U+2028, which anybody may put into the name of a process: what follows would pose as a line about somebody else."""
     lines = text.split("\n")
@@ -34,11 +34,11 @@ class Needles:
         self._needles = tuple(dict.fromkeys(needles))
         self._search = AhoCorasick(self._needles)
 
-    def in_line(self, line: str) -> set[str]:
+    def find_in_line(self, line: str) -> set[str]:
         """Those that the line holds."""
         return {self._needles[which] for which, _, _ in self._search.find_matches_as_indexes(line, overlapping=True)}
 
-    def in_text(self, text: str) -> dict[Span, set[str]]:
+    def find_in_text(self, text: str) -> dict[Span, set[str]]:
         """Start and end of every line that holds any, in order, and those that it holds."""
         lines: dict[Span, set[str]] = {}
         end = -1
@@ -51,6 +51,6 @@ class Needles:
         return lines
 
 
-def lines_of(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
+def cut_lines(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
     """The lines themselves with their starts, without a carriage return at the end, cut at LONGEST."""
-    return [(start, text[start : min(end, start + LONGEST)].rstrip("\r")) for start, end in spans]
+    return [(start, text[start : min(end, start + MAX_LINE_CHARS)].rstrip("\r")) for start, end in spans]

@@ -9,12 +9,12 @@ Loc = tuple[str | int, ...]
 """The way from a document's top to a part of it: names of mappings and numbers of lists."""
 
 
-def squashed(text: str) -> str:
+def squash_blanks(text: str) -> str:
     """One line, single blanks: what prose in a file is read as, however it was wrapped."""
     return " ".join(text.split())
 
 
-Text = Annotated[str, AfterValidator(squashed)]
+Text = Annotated[str, AfterValidator(squash_blanks)]
 Texts = tuple[Text, ...]
 SomeTexts = Annotated[Texts, Field(min_length=1)]
 Number = Annotated[float, Strict()]
@@ -29,21 +29,21 @@ class StrictModel(BaseModel):
     """Fields that existed once: what to write or do instead."""
 
 
-def complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
+def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
     """What a validation found, as place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
     for error in why.errors(include_url=False):
         if error["type"] == "too_short" and error["input"]:
             continue  # pydantic counts what is left once it has refused the items
         loc = tuple(step for step in error["loc"] if step != "[key]")
-        about = loc[:-1] if error["type"] in _OF_THE_WHOLE else loc
+        about = loc[:-1] if error["type"] in _MAPPING_ERRORS else loc
         where = ".".join(map(str, about))
-        for said in _said(error["type"], loc, error, _model_at(model, about)):
+        for said in _format_error(error["type"], loc, error, _find_model_at(model, about)):
             yield loc, f"{where}: {said}" if where else said
 
 
-_OF_THE_WHOLE = ("missing", "extra_forbidden")
+_MAPPING_ERRORS = ("missing", "extra_forbidden")
 """Problems of a mapping, though their place is that of a field."""
-_KINDS = {
+_KIND_TEXTS = {
     "string_type": "text",
     "float_type": "a number",
     "int_type": "a whole number",
@@ -58,44 +58,44 @@ _KINDS = {
 }
 
 
-def _said(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
+def _format_error(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
     if kind == "value_error":
         return tuple(map(str, told.args)) if (told := error["ctx"]["error"]).args else (str(told),)
-    return (_sentence(kind, loc, error, model),)
+    return (_format_sentence(kind, loc, error, model),)
 
 
-def _sentence(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> str:
+def _format_sentence(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> str:
     name = next((step for step in reversed(loc) if isinstance(step, str)), "")
     last, given, told = (loc[-1] if loc else ""), f"{error['input']!r:.80}", error.get("ctx") or {}
     if kind == "missing":
         return f"{last} is missing"
     if kind == "extra_forbidden":
         removed = model.removed_fields.get(str(last)) if issubclass(model, StrictModel) else None
-        return f"{last} was removed: {removed}" if removed else f"unknown field {last}; {str(last)!r} is none of {_fields(model)}"
+        return f"{last} was removed: {removed}" if removed else f"unknown field {last}; {str(last)!r} is none of {_format_fields(model)}"
     if kind == "literal_error":
         return f"{name} {given} is none of {str(told['expected']).replace(' or ', ', ').replace(chr(39), '')}"
     if kind == "too_short":
         return f"{name} must be a {'mapping' if isinstance(error['input'], dict) else 'list'} that is not empty"
     if not loc:
-        return f"expected a mapping of {_fields(model)}"
-    must = f"be {_KINDS[kind]}" if kind in _KINDS else error["msg"].removeprefix("Input should ")
+        return f"expected a mapping of {_format_fields(model)}"
+    must = f"be {_KIND_TEXTS[kind]}" if kind in _KIND_TEXTS else error["msg"].removeprefix("Input should ")
     return f"{name} must {must}, not {given}"
 
 
-def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
+def _find_model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
     """The model of the mapping at a place."""
     for step in loc:
         inside = model.model_fields.get(step) if isinstance(step, str) else None
-        model = (_model_in(inside.annotation) if inside else None) or model
+        model = (_find_model_in(inside.annotation) if inside else None) or model
     return model
 
 
-def _fields(model: type[BaseModel]) -> str:
+def _format_fields(model: type[BaseModel]) -> str:
     return ", ".join(row.alias or name for name, row in model.model_fields.items())
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _find_model_in(annotation: Any) -> type[BaseModel] | None:
     """The model that a field, or a list or mapping, is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+    return next((found for part in get_args(annotation) if (found := _find_model_in(part))), None)

@@ -30,7 +30,7 @@ class Condition:
     """What it is known by where something is decided by it; empty for the others."""
 
 
-Lasts = Literal["read", "boot", "silence", "proved"]
+FaultPersistence = Literal["read", "boot", "silence", "proved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class FaultCondition:
     devices: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     boot_id: str = ""
-    lasts: Lasts = "read"
+    lasts: FaultPersistence = "read"
     reads: int = 3
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "FaultCondition":
+    def from_json(cls, row: Mapping[str, Any]) -> "FaultCondition":
         """From plain JSON."""
         values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
         return cls(**values)
@@ -92,21 +92,21 @@ class Action:
     fault: FaultCondition | None = None
     """What must still be there for it to start; None for what is right without a fault."""
 
-    def canonical(self) -> str:
+    def to_canonical_json(self) -> str:
         """One line of JSON, keys sorted, no blanks: the bytes that are hashed, stored and compared."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @property
     def digest(self) -> str:
         """SHA-256 of `canonical`."""
-        return hashlib.sha256(self.canonical().encode()).hexdigest()
+        return hashlib.sha256(self.to_canonical_json().encode()).hexdigest()
 
     @classmethod
-    def from_canonical(cls, text: str) -> "Action":
+    def from_canonical_json(cls, text: str) -> "Action":
         """The inverse of `canonical`."""
         row: dict[str, Any] = json.loads(text)
         conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in row.pop("conditions"))
-        fault = FaultCondition.of(row["fault"]) if row["fault"] else None
+        fault = FaultCondition.from_json(row["fault"]) if row["fault"] else None
         lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
         return cls(**{**row, **lists, "conditions": conditions, "fault": fault})
 

@@ -18,53 +18,53 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
 
-LONG = 1 << 18
+MIN_SEPARATE_PROCESS_CHARS = 1 << 18
 """Characters from which on a process of its own is worth its start, a third of a second."""
-OF_PROCESSOR = 60
+CPU_LIMIT_SECONDS = 60
 """Seconds of a processor after which work is ended. It is bounded to take a sixth of this."""
-SECONDS = 300.0
+WALL_CLOCK_LIMIT_SECONDS = 300.0
 """Seconds after which it is ended on a machine that has no processor to spare."""
-NICE = 5
+NICE_INCREMENT = 5
 """How far such a process steps back behind the loop where both want one core."""
 
 
-class TookTooLong(Exception):
+class WorkTimeout(Exception):
     """The work was ended before it was done."""
 
 
-class Apart:
+class ProcessPool:
     """Starts such processes, a few `at_once`, and ends what takes more than `seconds`."""
 
-    def __init__(self, at_once: int = 2, seconds: float = SECONDS) -> None:
+    def __init__(self, at_once: int = 2, seconds: float = WALL_CLOCK_LIMIT_SECONDS) -> None:
         self._room = asyncio.Semaphore(at_once)
         self._seconds = seconds
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """What `work` answers, a function of a module that any process can import. Raises what it raises, and TookTooLong."""
         async with self._room:
-            told = await _told(pickle.dumps((work, args, named)), self._seconds)
-        return _heard(told)  # type: ignore[no-any-return]  # it is what `work` gave
+            told = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
+        return _unpickle_result(told)  # type: ignore[no-any-return]  # it is what `work` gave
 
 
-async def _told(asked: bytes, seconds: float) -> bytes:
+async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "tools.apart", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={}, process_group=0
     )  # our environment may hold tokens, and what a stranger wrote is read there
     try:
         told, _ = await asyncio.wait_for(process.communicate(asked), seconds)
     except TimeoutError:
-        raise TookTooLong from None
+        raise WorkTimeout from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGKILL)  # and its copy with it
             await process.wait()
     if process.returncode != 0:
-        raise TookTooLong(f"it ended with {process.returncode}")  # out of memory, most likely: nothing was read either way
+        raise WorkTimeout(f"it ended with {process.returncode}")  # out of memory, most likely: nothing was read either way
     return told
 
 
-def beside(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
+def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
     """What both answer, `other` in a copy of this process meanwhile: it knows all that this one knows, so nothing is handed over and nothing
     is imported again. Raises what either raises. One after the other where a copy is not safe: a thread of ours would be missing in it."""
     if threading.active_count() > 1:
@@ -72,7 +72,7 @@ def beside(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
     read, write = os.pipe()
     copy = os.fork()
     if not copy:
-        _as_copy(other, write)
+        _run_forked_child(other, write)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         try:
@@ -84,20 +84,20 @@ def beside(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
         finally:
             os.waitpid(copy, 0)
     if not told:
-        raise TookTooLong
-    return _heard(told), answer
+        raise WorkTimeout
+    return _unpickle_result(told), answer
 
 
-def _as_copy(work: Callable[[], object], write: int) -> None:
+def _run_forked_child(work: Callable[[], object], write: int) -> None:
     """Never comes back: what the original would do at its end is not the copy's to do."""
     try:
         with os.fdopen(write, "wb") as pipe:
-            pipe.write(_told_of(work))
+            pipe.write(_pickle_result(work))
     finally:
         os._exit(0)
 
 
-def _told_of(work: Callable[[], object]) -> bytes:
+def _pickle_result(work: Callable[[], object]) -> bytes:
     answer: tuple[bool, Any]
     try:
         answer = True, work()
@@ -106,20 +106,20 @@ def _told_of(work: Callable[[], object]) -> bytes:
     return pickle.dumps(answer)
 
 
-def _heard(told: bytes) -> Any:
+def _unpickle_result(told: bytes) -> Any:
     ok, answer = pickle.loads(told)  # noqa: S301  our own process wrote it
     if not ok:
         raise answer
     return answer
 
 
-def _work() -> None:
-    os.nice(NICE)
-    resource.setrlimit(resource.RLIMIT_CPU, (OF_PROCESSOR, OF_PROCESSOR))
+def _run_worker() -> None:
+    os.nice(NICE_INCREMENT)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_SECONDS, CPU_LIMIT_SECONDS))
     work, args, named = pickle.load(sys.stdin.buffer)  # noqa: S301  our parent wrote it
-    sys.stdout.buffer.write(_told_of(lambda: work(*args, **named)))
+    sys.stdout.buffer.write(_pickle_result(lambda: work(*args, **named)))
     sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    _work()
+    _run_worker()

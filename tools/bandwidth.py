@@ -6,16 +6,16 @@ from statistics import median
 
 from tools.fact import Fact, Status, Value
 
-KEYS = frozenset({"nccl.busbw_at", "nccl.busbw_max"})
-LEAST = 0.8
+BANDWIDTH_KEYS = frozenset({"nccl.busbw_at", "nccl.busbw_max"})
+MIN_BANDWIDTH_RATIO = 0.8
 """Of what the model reaches: below it a host is slow."""
-JUDGED = 1 << 30
+MIN_JUDGED_BYTES = 1 << 30
 """Bytes of a message from which on the model's number counts: smaller ones are slow on every machine."""
-HANDED_IN = "handed in"
+PASTED_TABLE = "handed in"
 """In the place of a host, for a table that somebody pasted."""
-GREATEST = 10**6
+MAX_GB_PER_SECOND = 10**6
 """GB/s above which a number is no bandwidth, and bytes are bounded by the type of a message's size."""
-LARGEST = 1 << 50
+MAX_MESSAGE_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class BandwidthCurve:
         return max((speed for _, speed in self.points), default=0.0)
 
     @property
-    def slow(self) -> bool:
+    def is_slow(self) -> bool:
         """Whether it stays below its model's band. Never said of small messages alone, or without a band."""
-        judged = [speed for size, speed in self.points if size >= JUDGED]
-        return bool(judged) and self.expected is not None and max(judged) < LEAST * self.expected
+        judged = [speed for size, speed in self.points if size >= MIN_JUDGED_BYTES]
+        return bool(judged) and self.expected is not None and max(judged) < MIN_BANDWIDTH_RATIO * self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class Bandwidths:
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted({size for row in self.curves for size, _ in row.points}))
 
-    def telling(self, most: int) -> tuple[BandwidthCurve, ...]:
+    def select_slowest(self, most: int) -> tuple[BandwidthCurve, ...]:
         """In their own order, when there are more than `most`: first those too slow for their model, then the slowest."""
-        slowest = sorted(self.curves, key=lambda row: (not row.slow, row.best))[:most]
+        slowest = sorted(self.curves, key=lambda row: (not row.is_slow, row.best))[:most]
         return tuple(row for row in self.curves if row in slowest)
 
-    def table(self) -> list[tuple[str, ...]]:
+    def build_table(self) -> list[tuple[str, ...]]:
         """The same in cells, a head first."""
-        head = ("host", *(size_in_words(size) for size in self.sizes), "model reaches")
-        rows = [(row.host, *_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
+        head = ("host", *(format_size(size) for size in self.sizes), "model reaches")
+        rows = [(row.host, *_format_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
         blind = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
         return [head, *rows, *blind]
 
@@ -72,29 +72,29 @@ def bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[
     asked = set(hosts)
     for fact in facts:
         size = fact.attrs.get("size")
-        if _counts(fact) and (not fact.host or fact.host in asked) and type(size) is int and 0 < size <= LARGEST:
-            points = found.setdefault(fact.host or HANDED_IN, {})
+        if _is_bandwidth_fact(fact) and (not fact.host or fact.host in asked) and type(size) is int and 0 < size <= MAX_MESSAGE_BYTES:
+            points = found.setdefault(fact.host or PASTED_TABLE, {})
             points[size] = max(float(fact.value), points.get(size, 0.0))  # type: ignore[arg-type]  # _counts looked
-    order = [*(host for host in hosts if host in found), *([HANDED_IN] if HANDED_IN in found else [])]
-    curves = tuple(BandwidthCurve(host, tuple(sorted(found[host].items())), _number(expected(host))) for host in order)
+    order = [*(host for host in hosts if host in found), *([PASTED_TABLE] if PASTED_TABLE in found else [])]
+    curves = tuple(BandwidthCurve(host, tuple(sorted(found[host].items())), _parse_speed(expected(host))) for host in order)
     return Bandwidths(curves, tuple(host for host in hosts if host not in found))
 
 
-def _counts(fact: Fact) -> bool:
-    return fact.key in KEYS and fact.status is Status.OK and not fact.stale and _number(fact.value) is not None
+def _is_bandwidth_fact(fact: Fact) -> bool:
+    return fact.key in BANDWIDTH_KEYS and fact.status is Status.OK and not fact.stale and _parse_speed(fact.value) is not None
 
 
-def _number(value: Value) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= GREATEST
+def _parse_speed(value: Value) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_GB_PER_SECOND
     return float(value) if known else None  # type: ignore[arg-type]  # a number, as the line above says
 
 
-def _cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
+def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
     known = dict(row.points)
     return [f"{known[size]:g}" if size in known else "?" for size in sizes]
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """`512 MiB`."""
     for unit, step in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= step:
@@ -102,16 +102,16 @@ def size_in_words(size: int) -> str:
     return f"{size} B"
 
 
-def in_words(all_of: Bandwidths) -> str:
+def summarize_bandwidths(all_of: Bandwidths) -> str:
     """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing was measured."""
     if not all_of.curves:
         return ""
     best = [row.best for row in all_of.curves]
-    slow = [row.host for row in all_of.curves if row.slow]
+    slow = [row.host for row in all_of.curves if row.is_slow]
     count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
     bands = " and ".join(f"{band:g}" for band in all_of.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"
-    told = f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {LEAST:.0%} of it" if slow else ""
+    told = f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {MIN_BANDWIDTH_RATIO:.0%} of it" if slow else ""
     verdict = told or ("none below its band" if bands else "")
     blind = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
     speeds = f"{min(best):g} to {max(best):g} GB/s, median {median(best):g}" if len(best) > 1 else f"{best[0]:g} GB/s"

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kb.address import bdf
-from kb.keys import find
+from kb.address import normalize_bdf
+from kb.keys import find_key
 from tools.fact import Fact, Status
 
-_GPU = re.compile(r"gpu(\d+)")
-_MLX5 = re.compile(r"mlx5_(\d{1,3})")
-_SMI = ("smi", "topo", "nvlink")
+_GPU_PATTERN = re.compile(r"gpu(\d+)")
+_MLX5_PATTERN = re.compile(r"mlx5_(\d{1,3})")
+_SMI_CHECKS = ("smi", "topo", "nvlink")
 """Checks whose gpuN is the number nvidia-smi gave."""
 
 
@@ -23,30 +23,30 @@ def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
     `bus` is the SKU's bus order. Without it, or where it does not fit what nvidia-smi lists, the order of lspci counts;
     without that, nvidia-smi's own.
     """
-    listed = _listed(facts)
-    order = _order(listed, facts, bus)
+    listed = _map_numbers(facts)
+    order = _choose_order(listed, facts, bus)
     places = {address: f"gpu{place}" for place, address in enumerate(order)}
     if not places:
         places = {address: f"gpu{number}" for number, address in listed.items()}
     numbers = {f"gpu{number}": places[address] for number, address in listed.items() if address in places}
-    names = {"gpu": places, "hca": _adapters(facts)}
-    return [_named(fact, names, numbers) for fact in facts]
+    names = {"gpu": places, "hca": _map_adapter_names(facts)}
+    return [_rename_device(fact, names, numbers) for fact in facts]
 
 
-def missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
+def find_missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
     """GPUs that this host should have and nvidia-smi or lspci does not list, from facts that `name_devices` has named.
 
     Says nothing where the tool listed no GPU at all, or where the bus table is another machine's.
     """
     smi = [str(f.value) for f in facts if f.key == "gpu.bdf" and f.status is Status.OK]
     pci = [str(f.attrs.get("bdf", f.device)) for f in facts if f.key == "pcie.rev_ff"]
-    table = [address for address in map(bdf, bus) if address]
+    table = [address for address in map(normalize_bdf, bus) if address]
     fits = bool(table) and set(smi) | set(pci) <= set(table)
-    gone = _gone("smi", "gpu.missing", smi, table if fits else sorted(set(pci)))
-    return gone + (_gone("lspci", "pcie.absent", pci, table) if fits else [])
+    gone = _build_missing_facts("smi", "gpu.missing", smi, table if fits else sorted(set(pci)))
+    return gone + (_build_missing_facts("lspci", "pcie.absent", pci, table) if fits else [])
 
 
-def _gone(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> list[Fact]:
+def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> list[Fact]:
     if not seen:
         return []
     return [
@@ -56,53 +56,53 @@ def _gone(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> li
     ]
 
 
-def _listed(facts: Iterable[Fact]) -> dict[int, str]:
+def _map_numbers(facts: Iterable[Fact]) -> dict[int, str]:
     """What nvidia-smi numbers: number → address."""
     found = {}
     for fact in facts:
-        if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU.fullmatch(fact.device or "")):
+        if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU_PATTERN.fullmatch(fact.device or "")):
             found[int(number[1])] = str(fact.value)
     return dict(sorted(found.items()))
 
 
-def _order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[str]) -> list[str]:
-    table = [address for address in map(bdf, bus) if address]
-    pci = sorted({f.device for f in facts if f.key == "pcie.rev_ff" and f.device and bdf(f.device)})
+def _choose_order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[str]) -> list[str]:
+    table = [address for address in map(normalize_bdf, bus) if address]
+    pci = sorted({f.device for f in facts if f.key == "pcie.rev_ff" and f.device and normalize_bdf(f.device)})
     for order in (table, pci):
-        if order and _in_order(list(listed.values()), order):
+        if order and _is_subsequence(list(listed.values()), order):
             return order
     return [] if listed else table or pci
 
 
-def _in_order(some: Sequence[str], order: Sequence[str]) -> bool:
+def _is_subsequence(some: Sequence[str], order: Sequence[str]) -> bool:
     """Whether `some` lies in `order`, in its order."""
     rest = iter(order)
     return all(address in rest for address in some)
 
 
-def _named(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
+def _rename_device(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
     if not fact.device:
         return fact
-    if fact.check in _SMI and fact.device in numbers:
+    if fact.check in _SMI_CHECKS and fact.device in numbers:
         return fact if numbers[fact.device] == fact.device else replace(fact, device=numbers[fact.device])
-    key = find(fact.key)
+    key = find_key(fact.key)
     name = names.get(key.scope, {}).get(fact.device) if key else None
     return replace(fact, device=name, attrs={**fact.attrs, "bdf": fact.device}) if name else fact
 
 
-def _adapters(facts: Sequence[Fact]) -> dict[str, str]:
+def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
     """Address → name: as the host lists them, and those that are gone by the one number that is free where their address lies."""
     known = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
-    spoken = {f.device for f in facts if f.device and bdf(f.device) and (key := find(f.key)) and key.scope == "hca"}
-    order = [(address, _MLX5.fullmatch(name)) for address, name in sorted(known.items())]
+    spoken = {f.device for f in facts if f.device and normalize_bdf(f.device) and (key := find_key(f.key)) and key.scope == "hca"}
+    order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(known.items())]
     placed = [(address, int(name[1])) for address, name in order if name]
     if len(placed) < len(order) or [number for _, number in placed] != sorted({number for _, number in placed}):
         return known
-    gone = {address: _free(address, placed) for address in spoken - known.keys()}
+    gone = {address: _find_free_number(address, placed) for address in spoken - known.keys()}
     return known | {a: f"mlx5_{number}" for a, number in gone.items() if number is not None and list(gone.values()).count(number) == 1}
 
 
-def _free(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
+def _find_free_number(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
     """The number between those of its neighbours, where it is the only one. Beyond the last one nobody knows whether there was another."""
     below = max((number for other, number in placed if other < address), default=-1)
     above = min((number for other, number in placed if other > address), default=below)

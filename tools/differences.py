@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kb.keys import find
+from kb.keys import find_key
 from tools.fact import Fact
 
 HOST_SPECIFIC_KEYS: Final = frozenset(
@@ -24,13 +24,13 @@ HOST_SPECIFIC_KEYS: Final = frozenset(
         "fabric.leaf",
     }
 )
-Setting = tuple[str, str, str]
+SettingKey = tuple[str, str, str]
 """Group of comparable hosts, key, device."""
 
 
 def is_comparable(fact: Fact) -> bool:
     """Return whether healthy hosts report the same: a setting or a count, not a measurement, a machine's own name or what a tenant wrote."""
-    row = find(fact.key)
+    row = find_key(fact.key)
     if fact.key in HOST_SPECIFIC_KEYS or row is None or row.text:
         return False
     return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
@@ -46,20 +46,20 @@ class ValuesByHost:
     index: dict[str, int] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Hosts that answered, by group."""
-    _reported: dict[Setting, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    _reported: dict[SettingKey, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
-    def bit(self, host: str) -> int:
+    def get_mask(self, host: str) -> int:
         """Return the host's mask."""
         return 1 << self.index.setdefault(host, len(self.index))
 
-    def add(self, group: str, host: str, values: Mapping[tuple[str, str], Collection[str]]) -> None:
+    def add_host(self, group: str, host: str, values: Mapping[tuple[str, str], Collection[str]]) -> None:
         """Add one host's values by key and device; none where it answered and has no setting."""
-        bit = self.bit(host)
+        bit = self.get_mask(host)
         self.asked[group] |= bit
         for (key, device), said in values.items():
             self._reported[group, key, device][frozenset(said)] |= bit
 
-    def settings(self) -> Iterator[tuple[Setting, dict[frozenset[str], int]]]:
+    def iter_settings(self) -> Iterator[tuple[SettingKey, dict[frozenset[str], int]]]:
         """Yield each setting with the mask of each value. Hosts of the group without the setting, if any, have the empty value."""
         for setting, values in self._reported.items():
             absent = self.asked[setting[0]]
@@ -67,13 +67,13 @@ class ValuesByHost:
                 absent &= ~mask
             yield setting, {**values, frozenset(): absent} if absent else dict(values)
 
-    def hosts(self, mask: int) -> list[str]:
+    def list_hosts(self, mask: int) -> list[str]:
         """Return the names of the hosts of a mask, in the order in which they were added."""
         names = list(self.index)
-        return [names[place] for place in places(mask)]
+        return [names[place] for place in iter_mask_bits(mask)]
 
 
-def places(mask: int) -> Iterator[int]:
+def iter_mask_bits(mask: int) -> Iterator[int]:
     """Yield the numbers of a mask's hosts."""
     while mask:
         low = mask & -mask

@@ -16,28 +16,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from kb.redact import Clean, cleaned
-from tools.apart import LONG, Apart, TookTooLong
+from kb.redact import RedactedText, redact_once
+from tools.apart import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout
 from tools.fact import Fact
 
-MOST_PER_INCIDENT = 256 << 20
+MAX_BYTES_PER_INCIDENT = 256 << 20
 """Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
 
-MOST_HELD = 64 << 20
+MAX_BUFFERED_BYTES = 64 << 20
 """Compressed bytes that wait in memory for a disk that takes nothing; past it the oldest are forgotten."""
 
-MOST_TALLIES = 1000
-INCIDENTS = "incidents"
+MAX_TALLIES = 1000
+INCIDENTS_FOLDER = "incidents"
 
 
 class EvidenceStore(Protocol):
     """Content-addressed: the same text has the same digest wherever it came from."""
 
-    async def put(self, incident: str, text: str) -> str:
+    async def put_text(self, incident: str, text: str) -> str:
         """Redact and keep `text`; returns the SHA-256 of what is stored."""
         ...
 
-    async def get(self, sha256: str) -> str | None:
+    async def get_text(self, sha256: str) -> str | None:
         """The stored text, or None when it was never kept or has expired."""
         ...
 
@@ -45,20 +45,20 @@ class EvidenceStore(Protocol):
         """Keep a snapshot of facts; returns its digest."""
         ...
 
-    async def facts(self, sha256: str) -> list[Fact]:
+    async def get_facts(self, sha256: str) -> list[Fact]:
         """The facts of a snapshot; empty for the empty digest. KeyError when a snapshot is gone."""
         ...
 
-    def trouble(self) -> str:
+    def get_trouble(self) -> str:
         """Why what is put is not kept now, as a few words; empty while it is."""
         ...
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _touched(file: Path) -> bool:
+def _touch_if_exists(file: Path) -> bool:
     """Whether the file is there; from now on it counts as new."""
     try:
         os.utime(file)
@@ -71,16 +71,16 @@ _ENCODER = json.JSONEncoder(sort_keys=True, default=str)
 """Made once: `json.dumps` would make one for every fact."""
 
 
-def _dump(facts: Sequence[Fact]) -> bytes:
+def _encode_facts(facts: Sequence[Fact]) -> bytes:
     return "\n".join(_ENCODER.encode(fact.to_json()) for fact in facts).encode()
 
 
-def _packed(data: bytes) -> bytes:
+def _compress(data: bytes) -> bytes:
     """A large text in a third of the time and a tenth more room: somebody waits for what it says."""
-    return zlib.compress(data, 1 if len(data) >= LONG else 6)
+    return zlib.compress(data, 1 if len(data) >= MIN_SEPARATE_PROCESS_CHARS else 6)
 
 
-def _load(data: bytes) -> list[Fact]:
+def _decode_facts(data: bytes) -> list[Fact]:
     return [Fact.from_json(json.loads(line)) for line in data.decode().splitlines() if line]
 
 
@@ -92,7 +92,7 @@ class Citations:
     used: int = 0
     cites: frozenset[str] = frozenset()
 
-    def read(self, file: Path) -> "Citations":
+    def read_more(self, file: Path) -> "Citations":
         """The same after whatever others have added."""
         try:
             with file.open("rb") as lines:
@@ -112,33 +112,33 @@ class MemoryEvidence:
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
-    async def put(self, incident: str, text: str) -> str:
-        return self._keep(cleaned(text).encode())
+    async def put_text(self, incident: str, text: str) -> str:
+        return self._store(redact_once(text).encode())
 
-    async def get(self, sha256: str) -> str | None:
+    async def get_text(self, sha256: str) -> str | None:
         data = self._kept.get(sha256)
         return None if data is None else zlib.decompress(data).decode()
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
-        return self._keep(_dump(facts))
+        return self._store(_encode_facts(facts))
 
-    async def facts(self, sha256: str) -> list[Fact]:
-        return _load(zlib.decompress(self._kept[sha256])) if sha256 else []
+    async def get_facts(self, sha256: str) -> list[Fact]:
+        return _decode_facts(zlib.decompress(self._kept[sha256])) if sha256 else []
 
-    def trouble(self) -> str:
+    def get_trouble(self) -> str:
         return ""
 
-    def _keep(self, data: bytes) -> str:
-        sha = _digest(data)
+    def _store(self, data: bytes) -> str:
+        sha = _compute_digest(data)
         self._kept.setdefault(sha, zlib.compress(data, 1))
         return sha
 
 
 @dataclass(slots=True)
-class HeldEvidence:
+class EvidenceBuffer:
     """What waits in memory until the disk takes it, the oldest first. For use under one lock."""
 
-    most: int = MOST_HELD
+    most: int = MAX_BUFFERED_BYTES
     rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """Digest → whose it is, and the bytes, compressed."""
     used: int = 0
@@ -165,70 +165,70 @@ class DirectoryEvidence:
     def __init__(
         self,
         root: Path,
-        most: int = MOST_PER_INCIDENT,
+        most: int = MAX_BYTES_PER_INCIDENT,
         *,
         write: Callable[[Path, bytes], object] = Path.write_bytes,
-        apart: Apart | None = None,
+        apart: ProcessPool | None = None,
     ) -> None:
         self._root, self._most, self._write, self._apart = root, most, write, apart
         self._tallies: dict[str, Citations] = {}
-        self._held, self._lock, self._trouble = HeldEvidence(), threading.Lock(), ""
+        self._held, self._lock, self._trouble = EvidenceBuffer(), threading.Lock(), ""
         with contextlib.suppress(OSError):  # then the first thing that is put says so
-            (root / INCIDENTS).mkdir(parents=True, exist_ok=True, mode=0o700)
+            (root / INCIDENTS_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def trouble(self) -> str:
+    def get_trouble(self) -> str:
         return self._trouble
 
-    async def retry(self) -> int:
+    async def retry_buffered(self) -> int:
         """Try to keep what is held; how much is held still."""
-        return await asyncio.to_thread(self._flush)
+        return await asyncio.to_thread(self._flush_buffer)
 
-    async def put(self, incident: str, text: str) -> str:
-        return await asyncio.to_thread(self._keep_text, incident, await self._redacted(text))
+    async def put_text(self, incident: str, text: str) -> str:
+        return await asyncio.to_thread(self._store_text, incident, await self._redact_text(text))
 
-    async def get(self, sha256: str) -> str | None:
-        data = await asyncio.to_thread(self._read, sha256)
+    async def get_text(self, sha256: str) -> str | None:
+        data = await asyncio.to_thread(self._read_bytes, sha256)
         return None if data is None else data.decode()
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
-        return await asyncio.to_thread(lambda: self._keep(incident, _dump(facts)))
+        return await asyncio.to_thread(lambda: self._store_or_buffer(incident, _encode_facts(facts)))
 
-    async def facts(self, sha256: str) -> list[Fact]:
-        return await asyncio.to_thread(self._facts, sha256) if sha256 else []
+    async def get_facts(self, sha256: str) -> list[Fact]:
+        return await asyncio.to_thread(self._read_facts, sha256) if sha256 else []
 
-    async def _redacted(self, text: str) -> bytes:
+    async def _redact_text(self, text: str) -> bytes:
         """A large text is redacted in a process of its own; what cannot be redacted in time is not kept."""
-        if isinstance(text, Clean):
+        if isinstance(text, RedactedText):
             return text.encode()
-        if self._apart is None or len(text) < LONG:
-            return (await asyncio.to_thread(cleaned, text)).encode()
+        if self._apart is None or len(text) < MIN_SEPARATE_PROCESS_CHARS:
+            return (await asyncio.to_thread(redact_once, text)).encode()
         try:
-            return (await self._apart.run(cleaned, text)).encode()
-        except TookTooLong:
+            return (await self._apart.run(redact_once, text)).encode()
+        except WorkTimeout:
             return b"[not kept: it could not be searched for secrets in time]"
 
-    def _keep_text(self, incident: str, clean: bytes) -> str:
-        if self._share(incident) + len(clean) // 4 > self._most:
-            clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _digest(clean).encode()
-        return self._keep(incident, clean)
+    def _store_text(self, incident: str, clean: bytes) -> str:
+        if self._get_used_bytes(incident) + len(clean) // 4 > self._most:
+            clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _compute_digest(clean).encode()
+        return self._store_or_buffer(incident, clean)
 
-    def _keep(self, incident: str, data: bytes) -> str:
-        sha = _digest(data)
+    def _store_or_buffer(self, incident: str, data: bytes) -> str:
+        sha = _compute_digest(data)
         try:
-            self._note(incident, sha, self._store(sha, lambda: _packed(data)))
+            self._record_citation(incident, sha, self._write_file(sha, lambda: _compress(data)))
         except OSError as why:
             with self._lock:
                 self._held.add(incident, sha, zlib.compress(data, 1))
                 self._trouble = os.strerror(why.errno).lower() if why.errno else "it cannot be written"
         else:
             if self._trouble:
-                self._flush()
+                self._flush_buffer()
         return sha
 
-    def _store(self, sha: str, pack: Callable[[], bytes]) -> int:
+    def _write_file(self, sha: str, pack: Callable[[], bytes]) -> int:
         """Keep it unless it is kept; how many bytes that took. OSError where the disk takes nothing, and then no half of it stays."""
-        file = self._file(sha)
-        if _touched(file):
+        file = self._get_file_path(sha)
+        if _touch_if_exists(file):
             return 0
         packed = pack()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -242,57 +242,57 @@ class DirectoryEvidence:
             raise
         return len(packed)
 
-    def _flush(self) -> int:
+    def _flush_buffer(self) -> int:
         """What is held, oldest first, until the disk takes no more."""
         with self._lock:
             for sha, (incident, packed) in list(self._held.rows.items()):
                 try:
-                    self._note(incident, sha, self._store(sha, lambda packed=packed: packed))  # type: ignore[misc]  # a default binds the loop's value
+                    self._record_citation(incident, sha, self._write_file(sha, lambda packed=packed: packed))  # type: ignore[misc]  # a default binds the loop's value
                 except OSError:
                     return len(self._held.rows)
                 self._held.drop(sha)
             self._trouble = ""
             return 0
 
-    def _note(self, incident: str, sha: str, size: int) -> None:
+    def _record_citation(self, incident: str, sha: str, size: int) -> None:
         """What another incident stored is cited by this one too, and takes nothing of its share."""
-        self._used(incident)
+        self._read_used_bytes(incident)
         if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
             return
-        tally = self._root / INCIDENTS / incident
+        tally = self._root / INCIDENTS_FOLDER / incident
         tally.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tally.open("a") as lines:
             lines.write("\n" * bool(self._trouble) + f"{sha} {size}\n")  # behind a line that the full disk cut off
 
-    def _share(self, incident: str) -> int:
+    def _get_used_bytes(self, incident: str) -> int:
         """How much it uses; nothing where that cannot be read."""
         try:
-            return self._used(incident)
+            return self._read_used_bytes(incident)
         except OSError:
             return 0
 
-    def _used(self, incident: str) -> int:
+    def _read_used_bytes(self, incident: str) -> int:
         """What the tally adds up to; of a tally that has grown only the new lines are read, whoever wrote them."""
         tally = self._tallies.pop(incident, Citations())
-        tally = self._tallies[incident] = tally.read(self._root / INCIDENTS / incident)
-        while len(self._tallies) > MOST_TALLIES:
+        tally = self._tallies[incident] = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
+        while len(self._tallies) > MAX_TALLIES:
             self._tallies.pop(next(iter(self._tallies)), None)
         return tally.used
 
-    def _facts(self, sha256: str) -> list[Fact]:
-        data = self._read(sha256)
+    def _read_facts(self, sha256: str) -> list[Fact]:
+        data = self._read_bytes(sha256)
         if data is None:
             raise KeyError(sha256)
-        return _load(data)
+        return _decode_facts(data)
 
-    def _read(self, sha256: str) -> bytes | None:
+    def _read_bytes(self, sha256: str) -> bytes | None:
         """None where it was never kept, is gone, or cannot be read."""
         with self._lock:
             _, held = self._held.rows.get(sha256, ("", b""))
         try:
-            return zlib.decompress(held or self._file(sha256).read_bytes())
+            return zlib.decompress(held or self._get_file_path(sha256).read_bytes())
         except (OSError, zlib.error):
             return None
 
-    def _file(self, sha256: str) -> Path:
+    def _get_file_path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / f"{sha256[2:]}.z"

@@ -14,18 +14,18 @@ class Limiter:
         self._line: deque[asyncio.Future[None]] = deque()
 
     @property
-    def waited_for(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether somebody waits."""
         return bool(self._line)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether who comes now has to wait."""
-        return self._busy >= self._width() or self.waited_for
+        return self._busy >= self._width() or self.has_waiters
 
-    async def enter(self) -> None:
+    async def acquire(self) -> None:
         """Wait for a turn."""
-        if not self.full:
+        if not self.is_full:
             self._busy += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -34,15 +34,15 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave()  # the turn was given just when nobody wanted it any more
+                self.release()  # the turn was given just when nobody wanted it any more
             raise
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """A turn is over."""
         self._busy -= 1
-        self.wake()
+        self.wake_waiters()
 
-    def wake(self) -> None:
+    def wake_waiters(self) -> None:
         """Give turns to those who wait, as far as there is room."""
         while self._line and self._busy < self._width():
             turn = self._line.popleft()

@@ -8,16 +8,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.evidence import INCIDENTS, Citations
+from tools.evidence import INCIDENTS_FOLDER, Citations
 
-DAY = 86_400.0
-GOING = ".going"
-FRESH = 3600.0
+DAY_SECONDS = 86_400.0
+REMOVAL_SUFFIX = ".going"
+MIN_AGE_SECONDS = 3600.0
 """Seconds in which nothing goes: what is stored now may belong to an incident that was opened after we asked which are open."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredEvidence:
     """What lies in the directory. `oldest` is when the oldest output was last stored, as seconds since 1970."""
 
     outputs: int = 0
@@ -26,12 +26,12 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What went, what stays, and how much of that stays only because an open incident cites it."""
 
     outputs: int
     bytes: int
-    left: Kept
+    left: StoredEvidence
     cited: int
 
 
@@ -45,27 +45,27 @@ class StoredOutput:
     at: float
 
 
-def kept(root: Path) -> Kept:
+def measure_evidence(root: Path) -> StoredEvidence:
     """How much evidence there is; nothing where there is no directory."""
-    return _sum(outputs(root))
+    return _sum_outputs(iter_outputs(root))
 
 
-def prune(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> Pruned:
+def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
     """Remove what is older than `days`, and then the oldest until `most_bytes` are kept."""
     now = now or time.time()
-    horizon = now - days * DAY
-    cited = frozenset().union(*(Citations().read(root / INCIDENTS / incident).cites for incident in open_incidents))
-    found = sorted(outputs(root), key=lambda one: one.at)
-    settled = [one for one in found if one.at < now - FRESH]
+    horizon = now - days * DAY_SECONDS
+    cited = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
+    found = sorted(iter_outputs(root), key=lambda one: one.at)
+    settled = [one for one in found if one.at < now - MIN_AGE_SECONDS]
     over = sum(one.bytes for one in found) - most_bytes
-    gone = [one for one in _victims(settled, horizon, over, cited) if remove(one)]
-    _tidy(root, horizon, open_incidents)
+    gone = [one for one in _select_removable(settled, horizon, over, cited) if remove_output(one)]
+    _remove_leftovers(root, horizon, open_incidents)
     names = {one.file for one in gone}
     left = [one for one in found if one.file not in names]
-    return Pruned(len(gone), sum(one.bytes for one in gone), _sum(left), sum(one.bytes for one in left if one.sha in cited))
+    return PruneResult(len(gone), sum(one.bytes for one in gone), _sum_outputs(left), sum(one.bytes for one in left if one.sha in cited))
 
 
-def outputs(root: Path) -> Iterator[StoredOutput]:
+def iter_outputs(root: Path) -> Iterator[StoredOutput]:
     """Every stored output, in no order."""
     for file in root.glob("??/*.z"):
         try:
@@ -75,7 +75,7 @@ def outputs(root: Path) -> Iterator[StoredOutput]:
         yield StoredOutput(file, file.parent.name + file.stem, seen.st_size, seen.st_mtime)
 
 
-def _victims(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
+def _select_removable(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
     """Oldest first: what is older than the horizon, and then as much as there is too much."""
     for one in settled:
         if one.sha not in cited and (one.at < horizon or over > 0):
@@ -83,9 +83,9 @@ def _victims(settled: list[StoredOutput], horizon: float, over: int, cited: froz
             yield one
 
 
-def remove(one: StoredOutput) -> bool:
+def remove_output(one: StoredOutput) -> bool:
     """Whether it went. Put aside first: somebody who stored the same meanwhile has made it young, and then it comes back."""
-    aside = one.file.with_suffix(GOING)
+    aside = one.file.with_suffix(REMOVAL_SUFFIX)
     try:
         one.file.rename(aside)
         if aside.stat().st_mtime != one.at:
@@ -97,11 +97,11 @@ def remove(one: StoredOutput) -> bool:
     return True
 
 
-def _tidy(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
+def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
     """Tallies of incidents long over, and what writers that died have left."""
-    stale = [file for file in (root / INCIDENTS).glob("*") if file.name not in open_incidents]
+    stale = [file for file in (root / INCIDENTS_FOLDER).glob("*") if file.name not in open_incidents]
     drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
-    for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY) for file in drafts)]:
+    for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY_SECONDS) for file in drafts)]:
         try:
             if file.stat().st_mtime < before:
                 file.unlink()
@@ -109,6 +109,6 @@ def _tidy(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
             continue
 
 
-def _sum(found: Iterator[StoredOutput] | list[StoredOutput]) -> Kept:
+def _sum_outputs(found: Iterator[StoredOutput] | list[StoredOutput]) -> StoredEvidence:
     rows = list(found)
-    return Kept(len(rows), sum(one.bytes for one in rows), min((one.at for one in rows), default=None))
+    return StoredEvidence(len(rows), sum(one.bytes for one in rows), min((one.at for one in rows), default=None))

@@ -9,7 +9,7 @@ from tools.fact import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     """What a command left behind. `exit_status` None means that the connection was lost before it ended.
 
     `seconds` is how long it took on the transport's clock (virtual in the in-process sandbox).
@@ -29,7 +29,7 @@ class Ran:
         return self.stdout.decode("utf-8", "replace")
 
 
-class Barrier(StrEnum):
+class AccessBarrier(StrEnum):
     """What keeps us out of a host, as far as it is mended differently."""
 
     LOGIN = "login"
@@ -47,7 +47,7 @@ class Barrier(StrEnum):
 class Unreachable(Exception):
     """No answer can be had from a host. `status` is how that counts as evidence, the text what an operator needs to act."""
 
-    def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE, barrier: Barrier = Barrier.OTHER) -> None:
+    def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE, barrier: AccessBarrier = AccessBarrier.OTHER) -> None:
         super().__init__(f"{host}: {why}")
         self.host, self.why, self.status, self.barrier = host, why, status, barrier
 
@@ -55,7 +55,7 @@ class Unreachable(Exception):
 class Transport(Protocol):
     """Runs one argv on one host. Never a shell string: the transport quotes each word once."""
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """Run `argv` for at most `timeout` seconds and keep at most `cap` bytes of stdout.
 
         Raises Unreachable when no session could be had; a lost, timed-out or failed command is a `Ran`.

@@ -6,84 +6,84 @@ from datetime import datetime
 
 import structlog
 
-from bot.actions.driver import Show, StateOf
-from bot.policy.approvals import Rights
+from bot.actions.driver import ActionCardPublisher, IncidentStateLoader
+from bot.policy.approvals import ApprovalRights
 from bot.refusal import Refusal
-from graph.actions.carry_out import NotNow
+from graph.actions.carry_out import ActionDeferred
 from tools.action import Action
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
-from tools.ledger.book import Book
-from tools.ledger.record import Record
+from tools.ledger.book import LedgerReader
+from tools.ledger.record import ActionRecord
 from tools.remedies import REMEDIES
 
 log = structlog.get_logger()
-LOST_CONTACT = "Lost contact"
+LOST_CONTACT_TEXT = "Lost contact"
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFacts:
+class IncidentFactsLoader:
     """The facts that an incident stands on; none where they are gone."""
 
     evidence: EvidenceStore
-    state_of: StateOf
+    state_of: IncidentStateLoader
 
     async def __call__(self, incident: str) -> list[Fact]:
         try:
-            return await self.evidence.facts((await self.state_of(incident)).get("facts", ""))
+            return await self.evidence.get_facts((await self.state_of(incident)).get("facts", ""))
         except KeyError:
             return []
 
 
 @dataclass(frozen=True, slots=True)
-class Authorised:
+class ApproverLookup:
     """Who may approve an action as of now. Where Slack does not say, nothing starts yet: NotNow."""
 
-    rights: Rights
+    rights: ApprovalRights
 
-    async def __call__(self, seen: Record) -> frozenset[str]:
+    async def __call__(self, seen: ActionRecord) -> frozenset[str]:
         try:
-            return await self.rights.of(seen)
+            return await self.rights.list_record_approvers(seen)
         except Refusal as why:
-            raise NotNow(str(why)) from why
+            raise ActionDeferred(str(why)) from why
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class ActionStartAnnouncer:
     """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
 
-    book: Book
-    show: Show
+    book: LedgerReader
+    show: ActionCardPublisher
     seconds: float = 5.0
 
     async def __call__(self, approval: str) -> None:
         try:
             async with asyncio.timeout(self.seconds):
-                await self.show.changed(await self.book.record(approval))
+                await self.show.update_card(await self.book.get_record(approval))
         except Exception as why:
             log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
 
 
 @dataclass(frozen=True, slots=True)
-class LostContact:
+class ContactLossNotifier:
     """Show on the card that the host of a running action does not answer, or that it answers again. Never raises."""
 
-    book: Book
-    show: Show
+    book: LedgerReader
+    show: ActionCardPublisher
     seconds: float = 5.0
 
     async def __call__(self, action: Action, since: datetime | None) -> None:
         try:
             async with asyncio.timeout(self.seconds):
-                await self.show.contact(await self.book.record(action.approval), contact_says(action, since))
+                await self.show.show_contact_state(await self.book.get_record(action.approval), format_contact_loss(action, since))
         except Exception as why:
             log.warning("action.contact_not_shown", approval=action.approval, error=str(why)[:200])
 
 
-def contact_says(action: Action, since: datetime | None) -> str:
+def format_contact_loss(action: Action, since: datetime | None) -> str:
     """Say since when the host does not answer; empty where it does."""
     if since is None:
         return ""
     completion = REMEDIES[action.remedy].completion
     boots = f" A reboot may take {completion.seconds // 60} min." if completion.kind == "new_boot" else ""
-    return f"{LOST_CONTACT} with {action.via} at {since:%H:%M:%S} UTC: how far it is, is not known until the host answers.{boots} Nothing is repeated."
+    return f"{LOST_CONTACT_TEXT} with {action.via} at {since:%H:%M:%S} UTC: how far it is, is not known until the host answers.{boots} Nothing is repeated."

@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
-from bot.store.keys import Names
-from bot.tasks import awaited
-from graph.engine.after_repairs import Treatment
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
+from graph.engine.after_repairs import ProvenRemedyRun
 from tools.clock import Clock
-from tools.ledger.reach import hash_of, texts_of
-from tools.ledger.record import Record
+from tools.ledger.reach import decode_hash, decode_texts
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
-KEEP_TOLD = timedelta(days=40)
-KERNEL_LOG = "dmesg"
+SHOWN_NEWS_RETENTION = timedelta(days=40)
+KERNEL_LOG_CHECK_ID = "dmesg"
 """The check that reads it."""
 
 
-SETTLE = """
+FINISH_CHECK_SCRIPT = """
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 if ARGV[3] == '' then redis.call('ZREM', KEYS[1], ARGV[1]) else redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1]) end
 return 1
@@ -33,79 +33,79 @@ return 1
 class ActionIndex:
     """Names are approval ids (`apr-…`) and incident ids."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or Names()
-        self._settle = redis.register_script(SETTLE)
+        self._names = names or RedisKeys()
+        self._settle = redis.register_script(FINISH_CHECK_SCRIPT)
 
-    async def look_at(self, name: str, at: datetime | None = None) -> None:
+    async def schedule_check(self, name: str, at: datetime | None = None) -> None:
         """Somebody must look at it then, at the latest; now when no time is given. Never puts off what is due earlier."""
-        await self._redis.zadd(self._names.actions_due, {name: _score(at or self._clock.now())}, lt=True)
+        await self._redis.zadd(self._names.actions_due, {name: _to_milliseconds(at or self._clock.now())}, lt=True)
 
-    async def begin(self, name: str, patience: timedelta) -> str:
+    async def begin_check(self, name: str, patience: timedelta) -> str:
         """Somebody looks now. Whoever dies over it leaves it due after `patience`; `settle` takes the answer."""
-        mark = _score(self._clock.now() + patience)
+        mark = _to_milliseconds(self._clock.now() + patience)
         await self._redis.zadd(self._names.actions_due, {name: mark})
         return str(mark)
 
-    async def settle(self, name: str, mark: str, at: datetime | None) -> None:
+    async def finish_check(self, name: str, mark: str, at: datetime | None) -> None:
         """It was looked at and is due again `at`, or never. What was asked for meanwhile stays due as it is."""
-        await self._settle(keys=[self._names.actions_due], args=[name, mark, "" if at is None else str(_score(at))])
+        await self._settle(keys=[self._names.actions_due], args=[name, mark, "" if at is None else str(_to_milliseconds(at))])
 
-    async def due(self, patience: timedelta, limit: int = 200) -> list[str]:
+    async def claim_due(self, patience: timedelta, limit: int = 200) -> list[str]:
         """What has come due; put off by `patience`, so that it is seen again if whoever is woken now dies."""
         now = self._clock.now()
-        rows = await self._redis.zrangebyscore(self._names.actions_due, "-inf", _score(now), start=0, num=limit)
-        names = texts_of(rows)
+        rows = await self._redis.zrangebyscore(self._names.actions_due, "-inf", _to_milliseconds(now), start=0, num=limit)
+        names = decode_texts(rows)
         if names:
-            await self._redis.zadd(self._names.actions_due, dict.fromkeys(names, _score(now + patience)), xx=True)
+            await self._redis.zadd(self._names.actions_due, dict.fromkeys(names, _to_milliseconds(now + patience)), xx=True)
         return names
 
-    async def told(self, approval: str) -> dict[str, str]:
+    async def get_shown_news(self, approval: str) -> dict[str, str]:
         """What people were told of an action, by kind of news."""
-        return hash_of(await awaited(self._redis.hgetall(self._names.told(approval))))
+        return decode_hash(await to_coroutine(self._redis.hgetall(self._names.shown_news_key(approval))))
 
-    async def tell(self, approval: str, what: str, said: str) -> None:
+    async def record_shown_news(self, approval: str, what: str, said: str) -> None:
         """They were told."""
-        await awaited(self._redis.hset(self._names.told(approval), what, said))
-        await self._redis.expire(self._names.told(approval), KEEP_TOLD)
+        await to_coroutine(self._redis.hset(self._names.shown_news_key(approval), what, said))
+        await self._redis.expire(self._names.shown_news_key(approval), SHOWN_NEWS_RETENTION)
 
-    async def note_treatment(self, seen: Record, since: datetime) -> None:
+    async def record_treatment(self, seen: ActionRecord, since: datetime) -> None:
         """A remedy has helped: what its devices' logs said before is of the past, whoever reads it."""
         action = seen.action
-        key = self._names.treated(action.target)
+        key = self._names.treatments_key(action.target)
         names = sorted({name.rpartition("/")[2] for name in action.devices} | ({action.args["bdf"]} if "bdf" in action.args else set()))
-        await awaited(self._redis.hset(key, " ".join(names), since.isoformat()))
-        await self._redis.expire(key, KEEP_TOLD)
+        await to_coroutine(self._redis.hset(key, " ".join(names), since.isoformat()))
+        await self._redis.expire(key, SHOWN_NEWS_RETENTION)
 
-    async def treated(self, hosts: Collection[str]) -> tuple[Treatment, ...]:
+    async def list_treatments(self, hosts: Collection[str]) -> tuple[ProvenRemedyRun, ...]:
         """What was mended on these hosts, by any incident."""
         pipe = self._redis.pipeline(transaction=False)
         names = sorted(hosts)
         for host in names:
-            pipe.hgetall(self._names.treated(host))
+            pipe.hgetall(self._names.treatments_key(host))
         rows = zip(names, await pipe.execute() if names else (), strict=True)
-        told = (_treatment(host, devices, at) for host, row in rows for devices, at in hash_of(row).items())
+        told = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
         return tuple(filter(None, told))
 
 
-def _treatment(host: str, devices: str, at: str) -> Treatment | None:
+def _parse_treatment(host: str, devices: str, at: str) -> ProvenRemedyRun | None:
     """None for a damaged row: it must not keep the others from being read."""
     try:
-        return Treatment(host, datetime.fromisoformat(at), tuple(devices.split()))
+        return ProvenRemedyRun(host, datetime.fromisoformat(at), tuple(devices.split()))
     except ValueError:
         return None
 
 
-def mends_host(seen: Record) -> bool:
+def is_host_repair(seen: ActionRecord) -> bool:
     """Whether it changed the host itself and helped, and its proof read the kernel's log for it. What a step of the clock, a clean disk or a
     started service has helped says nothing of a GPU that the log accuses."""
     remedy = REMEDIES.get(seen.action.remedy)
     helped = seen.state is State.DONE and seen.outcome in ("passes_now", "cured")
-    return helped and remedy is not None and remedy.at == "target" and not remedy.then and KERNEL_LOG in remedy.proof
+    return helped and remedy is not None and remedy.at == "target" and not remedy.then and KERNEL_LOG_CHECK_ID in remedy.proof
 
 
-def _score(at: datetime) -> int:
+def _to_milliseconds(at: datetime) -> int:
     """Whole milliseconds, so that a score reads back as it was written."""
     return int(at.timestamp() * 1000)

@@ -7,86 +7,86 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.actions.driver import Delivery
+from bot.actions.driver import EventDelivery
 from bot.actions.proposer import Proposer
-from graph.actions.carry_out import claimed_at, ran
-from graph.ladders.held import on_the_way_back
-from graph.ladders.moves import ASKED, IN_SERVICE, UNASKED
-from graph.state import Incident, Ladder
-from tools.acting.conditions import ConditionSeen
-from tools.acting.scheduled import drained
+from graph.actions.carry_out import estimate_claim_time, has_started
+from graph.ladders.held import is_returning
+from graph.ladders.moves import SCHEDULER_OBSERVED_EVENT, IN_SERVICE_EVENT, SCHEDULER_UNOBSERVED_EVENT
+from graph.state import IncidentState, Remediation
+from tools.acting.conditions import ConditionResult
+from tools.acting.scheduled import read_drain_status
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
-RUNS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
+IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
 """States of `sinfo -o %T`, and of a node of Kubernetes that is not cordoned. What is down, drained, in maintenance, or does not answer (`*`) is
 no node in service."""
 
 
-def rests(ladder: Ladder) -> bool:
+def is_resting_drained(ladder: Remediation) -> bool:
     """Whether its node is held and nothing of its fix is to run but the way back."""
-    return ladder.drained and (not ladder.open or on_the_way_back(ladder))
+    return ladder.drained and (not ladder.is_open or is_returning(ladder))
 
 
 @dataclass(frozen=True, slots=True)
-class HeldNodes:
+class DrainedNodeMonitor:
     """`look` may be called at any time; what it finds goes to the incident's inbox once a turn."""
 
     ledger: Ledger
-    deliver: Delivery
+    deliver: EventDelivery
     proposer: Proposer
     clock: Clock
 
-    async def look(self, incident: str, state: Incident, ladders: Sequence[Ladder], records: Iterable[Record]) -> None:
+    async def check_drained_nodes(self, incident: str, state: IncidentState, ladders: Sequence[Remediation], records: Iterable[ActionRecord]) -> None:
         """Ask the scheduler about each held node whose fix rests. One that we return ourselves is left to that action's result."""
         known = list(records)
         for ladder in ladders:
-            if rests(ladder) and not any(_returns(row, ladder, self.clock) for row in known):
-                await self.look_at(incident, state, ladder)
+            if is_resting_drained(ladder) and not any(_is_return_action(row, ladder, self.clock) for row in known):
+                await self.check_drained_node(incident, state, ladder)
 
-    async def look_at(self, incident: str, state: Incident, ladder: Ladder) -> str:
+    async def check_drained_node(self, incident: str, state: IncidentState, ladder: Remediation) -> str:
         """The same of one node. What is said where it is in service by now, so that it is held no more; empty where it is not known to be."""
-        states = await self._states(ladder.target)
+        states = await self._get_scheduler_states(ladder.target)
         if states is None:
             if ladder.unasked is None:
-                await self._hear(incident, state, ladder, UNASKED)
-        elif states and states <= RUNS_JOBS:
+                await self._send_observation(incident, state, ladder, SCHEDULER_UNOBSERVED_EVENT)
+        elif states and states <= IN_SERVICE_STATES:
             word = "+".join(sorted(states))
-            await self.ledger.seen_in_service(incident, ladder.target, word)
+            await self.ledger.record_seen_in_service(incident, ladder.target, word)
             says = f"{ladder.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
-            await self._hear(incident, state, ladder, IN_SERVICE, says=says)
+            await self._send_observation(incident, state, ladder, IN_SERVICE_EVENT, says=says)
             return says
         elif ladder.unasked is not None:
-            await self._hear(incident, state, ladder, ASKED)
+            await self._send_observation(incident, state, ladder, SCHEDULER_OBSERVED_EVENT)
         return ""
 
-    async def _states(self, name: str) -> frozenset[str] | None:
+    async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
         """As the scheduler has it, one for each partition; None where it could not be asked."""
         host = self.proposer.inventory.hosts.get(name)
         if host is None or not host.controller:
             return None
-        seen = await drained(host, self.proposer.transport)
+        seen = await read_drain_status(host, self.proposer.transport)
         return None if seen.ok is None else frozenset(seen.saw.lower().split())
 
-    async def _hear(self, incident: str, state: Incident, ladder: Ladder, event: str, **more: Any) -> None:
+    async def _send_observation(self, incident: str, state: IncidentState, ladder: Remediation, event: str, **more: Any) -> None:
         """Once a turn: the next one finds what this one made of it."""
         key = f"hold:{ladder.id}:{event}:{state.get('turns', 0)}"
         at = self.clock.now().isoformat()
-        await self.deliver.send(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
+        await self.deliver.send_event(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
 
 
-def runs_jobs(seen: ConditionSeen) -> str:
+def get_in_service_state(seen: ConditionResult) -> str:
     """The state that a scheduler gave for a node, where jobs may run in it in every partition; else nothing."""
     states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
-    return "+".join(sorted(states)) if states and states <= RUNS_JOBS else ""
+    return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
 
 
-def _returns(record: Record, ladder: Ladder, clock: Clock) -> bool:
+def _is_return_action(record: ActionRecord, ladder: Remediation, clock: Clock) -> bool:
     """Whether an action of ours returns the node, or has since it was drained."""
     if record.action.remedy != "resume_node" or record.action.target != ladder.target:
         return False
     if record.state is State.EXECUTING or record.state is State.UNKNOWN:
         return True
-    return ran(record) and (ladder.drained_at is None or claimed_at(record, clock.now()) > ladder.drained_at)
+    return has_started(record) and (ladder.drained_at is None or estimate_claim_time(record, clock.now()) > ladder.drained_at)

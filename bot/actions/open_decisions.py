@@ -2,43 +2,43 @@
 
 from collections.abc import Sequence
 
-from bot.cards.approvals.words import does
-from bot.policy.approvals import Rights
-from graph.ports import Decision
+from bot.cards.approvals.words import describe_action
+from bot.policy.approvals import ApprovalRights
+from graph.ports import ApprovalStatus
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record, requesters_of
+from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import State
 
-MOST_NAMED = 12
+MAX_NAMED_APPROVERS = 12
 
 
-class OpenDecisions:
+class OpenDecisionLookup:
     """Built before the ledger is; `reads` tells it which. Until then nothing is known to be decided here."""
 
     def __init__(self) -> None:
         self._ledger: Ledger | None = None
-        self._rights: Rights | None = None
+        self._rights: ApprovalRights | None = None
 
-    def reads(self, ledger: Ledger, rights: Rights) -> None:
+    def bind_ledger(self, ledger: Ledger, rights: ApprovalRights) -> None:
         self._ledger, self._rights = ledger, rights
 
-    async def __call__(self, incident: str) -> Sequence[Decision] | None:
+    async def __call__(self, incident: str) -> Sequence[ApprovalStatus] | None:
         """Those that votes still count for. None before anything can be decided."""
         if self._ledger is None or self._rights is None:
             return None
-        pending = [seen for seen in await self._ledger.of_incident(incident) if seen.state is State.PENDING]
-        return [await _told(seen, self._rights) for seen in pending]
+        pending = [seen for seen in await self._ledger.list_incident_records(incident) if seen.state is State.PENDING]
+        return [await _build_decision(seen, self._rights) for seen in pending]
 
 
-async def _told(seen: Record, rights: Rights) -> Decision:
-    may = sorted(seen.terms.approvers - requesters_of(seen.action))
+async def _build_decision(seen: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
+    may = sorted(seen.terms.approvers - list_requesters(seen.action))
     did = dict.fromkeys(vote.voter for vote in seen.votes if vote.verdict == "approve")
-    names = [await rights.name(who) for who in may[:MOST_NAMED]] + [f"{len(may) - MOST_NAMED} more"] * (len(may) > MOST_NAMED)
-    return Decision(
+    names = [await rights.get_person_name(who) for who in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (len(may) > MAX_NAMED_APPROVERS)
+    return ApprovalStatus(
         approval=seen.approval,
-        does=does(seen.action),
+        does=describe_action(seen.action),
         approvers=tuple(names),
         quorum=seen.terms.quorum,
-        approved_by=tuple([await rights.name(who) for who in did]),
+        approved_by=tuple([await rights.get_person_name(who) for who in did]),
         until=seen.decide_by,
     )

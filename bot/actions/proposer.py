@@ -7,34 +7,34 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.policy.approvals import STALLED, Rights, terms
-from bot.policy.approver_sets import CHANNEL
-from graph.ladders.fault import guard_of
-from graph.state import Ladder, Rung
-from kb.scan import lines_in
-from tools.acting.build import ActionWanted, HostSeen, build, build_check, via_of
-from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, unmet
-from tools.acting.identity import boot_id, fingerprint
-from tools.acting.scheduled import DRAINED, drained, standing
+from bot.policy.approvals import STALLED_JOB_CONDITION, ApprovalRights, build_terms
+from bot.policy.approver_sets import CHANNEL_SET
+from graph.ladders.fault import get_step_precondition
+from graph.state import Remediation, RemediationStep
+from kb.scan import split_lines
+from tools.acting.build import ActionRequest, HostIdentity, build_action, build_check_action, find_execution_host
+from tools.acting.conditions import ConditionResult, fill_condition, is_job_forgotten, read_process_start, find_unmet_conditions
+from tools.acting.identity import read_boot_id, read_host_key_fingerprint
+from tools.acting.scheduled import SLURM_DRAINED, read_drain_status, format_drain_status
 from tools.action import Action, Risk
 from tools.clock import Clock
 from tools.fact import Fact, Status, Value
 from tools.inventory.hosts import Host, Inventory
-from tools.inventory.jobs import JobPlace
-from tools.ledger.record import Terms
+from tools.inventory.jobs import JobHosts
+from tools.ledger.record import ApprovalTerms
 from tools.remedies import REMEDIES
 from tools.remedies.row import BadArgument
 from tools.transport import Transport, Unreachable
 
-OURS = "rackmedic:"
+DRAIN_REASON_PREFIX = "rackmedic:"
 """How the reasons of our drains begin; the approval follows."""
-FactsOf = Callable[[str], Awaitable[list[Fact]]]
-PlaceOf = Callable[[str], Awaitable[JobPlace]]
-MEASURED = timedelta(minutes=30)
+FactsLoader = Callable[[str], Awaitable[list[Fact]]]
+JobPlaceLookup = Callable[[str], Awaitable[JobHosts]]
+MAX_MEASUREMENT_AGE = timedelta(minutes=30)
 """How long ago a measurement may be that says what a job does now."""
 
 
-class Withheld(Exception):
+class ProposalDeferred(Exception):
     """Not proposed. `event` is what the ladder hears, the text why."""
 
     def __init__(self, event: str, says: str) -> None:
@@ -47,7 +47,7 @@ class Proposal:
     """What people decide on."""
 
     action: Action
-    terms: Terms
+    terms: ApprovalTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,99 +64,99 @@ class Proposer:
 
     transport: Transport
     inventory: Inventory
-    rights: Rights
+    rights: ApprovalRights
     catalogue: str
-    facts_of: FactsOf
-    place: PlaceOf
+    facts_of: FactsLoader
+    place: JobPlaceLookup
     clock: Clock
 
-    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "") -> Proposal:
+    async def build_proposal(self, incident: str, ladder: Remediation, approval: str, *, requested_by: str = "") -> Proposal:
         """The present rung of a ladder. Withheld where it cannot be proposed now."""
-        rung = ladder.now
+        rung = ladder.current_step
         if rung is None:
-            raise Withheld("cannot", "no rung is left")
-        wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=guard_of(ladder))
-        approvers = await self._deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk)
+            raise ProposalDeferred("cannot", "no rung is left")
+        wanted = ActionRequest(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=get_step_precondition(ladder))
+        approvers = await self._find_deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk)
         try:
             if rung.remedy == "run_check":
-                return self._check(wanted, ladder, approval, approvers)
-            return await self._change(wanted, ladder, rung, approval, approvers)
+                return self._build_check_proposal(wanted, ladder, approval, approvers)
+            return await self._build_change_proposal(wanted, ladder, rung, approval, approvers)
         except BadArgument as why:
-            raise Withheld("cannot", str(why)) from why
+            raise ProposalDeferred("cannot", str(why)) from why
         except Unreachable as why:
-            raise Withheld("unreachable", str(why)) from why
+            raise ProposalDeferred("unreachable", str(why)) from why
 
-    def _check(self, wanted: ActionWanted, ladder: Ladder, approval: str, approvers: Deciders) -> Proposal:
+    def _build_check_proposal(self, wanted: ActionRequest, ladder: Remediation, approval: str, approvers: Deciders) -> Proposal:
         hosts = ladder.target.split(",")
-        made = build_check(wanted, hosts, policy=self.rights.policy(), catalogue=self.catalogue)
+        made = build_check_action(wanted, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
         action = replace(made, approval=approval)
         group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
-        return Proposal(action, self._terms(action, group, drained=False, stalled=False, approvers=approvers))
+        return Proposal(action, self._build_terms(action, group, drained=False, stalled=False, approvers=approvers))
 
-    async def _change(self, wanted: ActionWanted, ladder: Ladder, rung: Rung, approval: str, approvers: Deciders) -> Proposal:
+    async def _build_change_proposal(self, wanted: ActionRequest, ladder: Remediation, rung: RemediationStep, approval: str, approvers: Deciders) -> Proposal:
         target = self.inventory.hosts.get(ladder.target)
         if target is None:
-            raise Withheld("cannot", f"{ladder.target} is not in the inventory")
-        via = via_of(REMEDIES[rung.remedy], target, self.inventory.hosts)
-        seen = HostSeen(await boot_id(via.name, self.transport), await fingerprint(via.name, self.transport))
-        drained = await self._drained(target)
+            raise ProposalDeferred("cannot", f"{ladder.target} is not in the inventory")
+        via = find_execution_host(REMEDIES[rung.remedy], target, self.inventory.hosts)
+        seen = HostIdentity(await read_boot_id(via.name, self.transport), await read_host_key_fingerprint(via.name, self.transport))
+        drained = await self._is_drained(target)
         relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
-        wanted = replace(wanted, args=await self._live(rung, target), needs_drained=relaxing)
-        action = build(wanted, target, via, seen, policy=self.rights.policy(), catalogue=self.catalogue, approval=approval)
-        stalled = rung.remedy == "cancel_job" and await self._stalled(wanted.incident, rung.args["job"], target)
+        wanted = replace(wanted, args=await self._resolve_live_args(rung, target), needs_drained=relaxing)
+        action = build_action(wanted, target, via, seen, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval)
+        stalled = rung.remedy == "cancel_job" and await self._is_job_stalled(wanted.incident, rung.args["job"], target)
         if stalled:
-            action = replace(action, conditions=(*action.conditions, filled(STALLED, action.args)))
-        self._stands(action, await unmet(action, self.transport, controller=target.controller))
-        return Proposal(action, self._terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
+            action = replace(action, conditions=(*action.conditions, fill_condition(STALLED_JOB_CONDITION, action.args)))
+        self._require_conditions(action, await find_unmet_conditions(action, self.transport, controller=target.controller))
+        return Proposal(action, self._build_terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
 
-    async def _stalled(self, incident: str, job: str, target: Host) -> bool:
+    async def _is_job_stalled(self, incident: str, job: str, target: Host) -> bool:
         hosts = (await self.place(job)).hosts
-        return target.name in hosts and is_stalled(await self.facts_of(incident), hosts, self.clock.now())
+        return target.name in hosts and is_job_stalled(await self.facts_of(incident), hosts, self.clock.now())
 
-    async def _drained(self, target: Host) -> bool:
-        return bool(target.controller) and (await drained(target, self.transport)).ok is True
+    async def _is_drained(self, target: Host) -> bool:
+        return bool(target.controller) and (await read_drain_status(target, self.transport)).ok is True
 
-    async def _live(self, rung: Rung, target: Host) -> Mapping[str, str]:
+    async def _resolve_live_args(self, rung: RemediationStep, target: Host) -> Mapping[str, str]:
         """The arguments, with the process's start as it is now: another process of that number is not the one that was looked at."""
         if rung.remedy != "kill_gpu_process":
             return rung.args
-        started = await process_start(rung.args["pid"], target.name, self.transport)
+        started = await read_process_start(rung.args["pid"], target.name, self.transport)
         if started.ok is None:
             raise Unreachable(target.name, started.saw)
         if started.saw == "gone":
-            raise Withheld("needless", f"process {rung.args['pid']} ended by itself")
+            raise ProposalDeferred("needless", f"process {rung.args['pid']} ended by itself")
         return {**rung.args, "ticks": started.saw}
 
-    def _stands(self, action: Action, missing: Sequence[ConditionSeen]) -> None:
+    def _require_conditions(self, action: Action, missing: Sequence[ConditionResult]) -> None:
         """Withheld unless every condition of the controller holds."""
         for one in missing:
-            if action.remedy == "cancel_job" and (one.ok is False or job_forgotten(one)):
-                raise Withheld("over", f"job {action.args['job']} has ended by itself")
+            if action.remedy == "cancel_job" and (one.ok is False or is_job_forgotten(one)):
+                raise ProposalDeferred("over", f"job {action.args['job']} has ended by itself")
             if one.ok is None:
-                raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
-            if one.id == DRAINED.id:
-                raise Withheld("not_idle", f"{action.target} is {standing(one) or 'not drained'}")
+                raise ProposalDeferred("unreachable", f"could not see whether {one.says}: {one.saw}")
+            if one.id == SLURM_DRAINED.id:
+                raise ProposalDeferred("not_idle", f"{action.target} is {format_drain_status(one) or 'not drained'}")
             if action.remedy == "drain_node" and one.saw.startswith(("drain", "inval", "cordoned")):
-                raise Withheld("held", f"{action.target} is out of service already ({lines_in(one.saw)[0]})")
-            raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
+                raise ProposalDeferred("held", f"{action.target} is out of service already ({split_lines(one.saw)[0]})")
+            raise ProposalDeferred("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
 
-    def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> Terms:
+    def _build_terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> ApprovalTerms:
         size = len(self.inventory.groups.get(group, ()))
-        plain = terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who)
+        plain = build_terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who)
         return replace(plain, sets=approvers.sets)
 
-    async def _deciders(self, incident: str, hosts: Sequence[str], risk: Risk) -> Deciders:
-        named = self.rights.sets_for(hosts, risk)
-        who = await self.rights.members_of_sets(incident, named)
-        return Deciders(who, () if named == (CHANNEL,) else named)
+    async def _find_deciders(self, incident: str, hosts: Sequence[str], risk: Risk) -> Deciders:
+        named = self.rights.find_sets(hosts, risk)
+        who = await self.rights.list_set_members(incident, named)
+        return Deciders(who, () if named == (CHANNEL_SET,) else named)
 
 
-def is_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:
+def is_job_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:
     """Whether a job on these hosts verifiably does nothing: lately no GPU of any of them worked. What a log says counts for nothing here, as
     any tenant can write one; where a host was not measured nobody knows."""
     used: dict[str, list[Value]] = {host: [] for host in hosts}
     for fact in facts:
         if fact.key == "gpu.util" and fact.host in used:
-            recent = fact.status is Status.OK and not fact.stale and fact.time is not None and fact.time >= now - MEASURED
+            recent = fact.status is Status.OK and not fact.stale and fact.time is not None and fact.time >= now - MAX_MEASUREMENT_AGE
             used[fact.host].append(fact.value if recent else None)
     return bool(used) and all(values and all(value == 0 and value is not False for value in values) for values in used.values())

@@ -5,19 +5,19 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from bot.actions.driver import Show
-from tools.ledger.record import Record
+from bot.actions.driver import ActionCardPublisher
+from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
-PAUSES = (1.0, 3.0, 10.0, 20.0, 30.0)
+RETRY_DELAYS_SECONDS = (1.0, 3.0, 10.0, 20.0, 30.0)
 """Seconds before the next try. After the last one the driver's own look, when the record moves again, is what is left."""
 
 
-async def repaint(show: Show, record: Record, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> bool:
+async def update_card_with_retries(show: ActionCardPublisher, record: ActionRecord, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> bool:
     """Whether it was shown in the end."""
-    for seconds in (*PAUSES, None):
+    for seconds in (*RETRY_DELAYS_SECONDS, None):
         try:
-            await show.changed(record)
+            await show.update_card(record)
         except Exception as why:
             log.warning(
                 "card.not_painted", approval=record.approval, error=f"{type(why).__name__}: {why}"[:300]

@@ -6,27 +6,27 @@ from datetime import timedelta
 
 from redis.exceptions import RedisError
 
-from bot.actions.driver import Driver
+from bot.actions.driver import ActionRunner
 from bot.actions.due import ActionIndex
-from bot.actions.ladders import Tender
-from bot.tasks import end, run_periodically
+from bot.actions.ladders import RemediationReconciler
+from bot.tasks import cancel_tasks, run_periodically
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Refused
 
-SWEEP_SECONDS = 5.0
-PATIENCE = timedelta(seconds=60)
+SWEEP_INTERVAL_SECONDS = 5.0
+TAKEOVER_DELAY = timedelta(seconds=60)
 
 
-class Actions:
+class ActionWorker:
     """One for each process. `advance` is what wake-ups call, with an approval id or an incident id: what is due is known by its id alone,
     and an approval id says whole what it is. `wake` has some process call `advance` soon."""
 
     def __init__(
         self,
         ledger: Ledger,
-        driver: Driver,
-        tender: Tender,
+        driver: ActionRunner,
+        tender: RemediationReconciler,
         index: ActionIndex,
         wake: Callable[[str], Awaitable[None]],
         *,
@@ -35,42 +35,42 @@ class Actions:
         self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, driver, tender, index, wake, pause
         self._running: set[asyncio.Task[None]] = set()
 
-    async def advance(self, name: str) -> None:
+    async def handle_wakeup(self, name: str) -> None:
         """Drive an action or tend an incident. Nothing new is begun while stopping."""
         if self._driver.stopping.is_set():
             return
-        task = asyncio.create_task(self.drive(name) if is_approval_id(name) else self.propose_due(name))
+        task = asyncio.create_task(self.run_action(name) if is_approval_id(name) else self.reconcile_incident(name))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         await task
 
-    async def drive(self, approval: str) -> None:
+    async def run_action(self, approval: str) -> None:
         """Bring one action as far as it goes now."""
-        await self._driver.drive(approval)
+        await self._driver.run(approval)
 
-    async def propose_due(self, incident: str) -> None:
+    async def reconcile_incident(self, incident: str) -> None:
         """Propose what the incident's ladders wait to have decided, and look after what else they wait for."""
-        await self._tender.tend(incident)
+        await self._tender.reconcile(incident)
 
-    async def note(self, incident: str) -> None:
+    async def schedule_incident(self, incident: str) -> None:
         """A turn ended: its ladders may want something."""
-        await self._index.look_at(incident)
+        await self._index.schedule_check(incident)
         await self._wake(incident)
 
-    async def sweep(self) -> int:
+    async def wake_due(self) -> int:
         """Wake everything that is due, here and in the ledger; how many."""
-        names = dict.fromkeys([*await self._index.due(PATIENCE), *await self._ledger.due()])
+        names = dict.fromkeys([*await self._index.claim_due(TAKEOVER_DELAY), *await self._ledger.list_due()])
         for name in names:
             await self._wake(name)
         return len(names)
 
     async def run(self) -> None:
         """Sweep until cancelled. The first look is at once: a restart finds what the last process left."""
-        await run_periodically("actions", self.sweep, SWEEP_SECONDS, expected=(RedisError, Refused), pause=self._pause)
+        await run_periodically("actions", self.wake_due, SWEEP_INTERVAL_SECONDS, expected=(RedisError, Refused), pause=self._pause)
 
     async def drain(self, grace: float = 20.0) -> None:
         """Begin nothing more; what runs stops at its next stored step. Whoever comes next finds out what became of it."""
         self._driver.stopping.set()
         if self._running:
             _, late = await asyncio.wait(set(self._running), timeout=grace)
-            await end(*late)
+            await cancel_tasks(*late)

@@ -8,30 +8,30 @@ from datetime import timedelta
 
 from redis.asyncio import Redis
 
-from bot.alerts.alert import MANY, Alert, AlertTally, digest, read_row, tally
-from bot.alerts.read import MOST_LEFT
+from bot.alerts.alert import MANY_CAUSES, Alert, AlertTally, hash_cause, parse_stored_alert, count_alerts
+from bot.alerts.read import MAX_UNLISTED_ALERTS
 from bot.alerts.routing import AlertPlace
-from bot.store.keys import Names
-from bot.tasks import awaited
-from kb.numbers import count, whole
-from tools.ledger.reach import text_of
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
+from kb.numbers import parse_bounded_count, parse_integer
+from tools.ledger.reach import decode_text
 
-KEPT = timedelta(days=8)
-MOST_KEPT = 2000
+RETENTION_PERIOD = timedelta(days=8)
+MAX_KEPT_ALERTS = 2000
 """Alerts of one episode that are kept; more are counted."""
-MOST_OPENED, OPENED_WITHIN = 12, timedelta(minutes=10)
+MAX_NEW_EPISODES, NEW_EPISODE_WINDOW = 12, timedelta(minutes=10)
 """Episodes that begin within that time; the causes after them are one."""
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 """Groups of a sender whose count of what it does not list is kept for an episode; of those after them the last one is."""
-TOLD = "if tonumber(redis.call('HGET', KEYS[1], 'told') or 0) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[1], 'told', ARGV[1]) end"
+MARK_DELIVERED_SCRIPT = "if tonumber(redis.call('HGET', KEYS[1], 'told') or 0) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[1], 'told', ARGV[1]) end"
 """KEYS about. ARGV up to which piece of news."""
-NEWEST = """
+CHECK_NEWEST_SCRIPT = """
 if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return 1
 """
 """KEYS newest. ARGV the time of a message as Slack has it, and for how many seconds that is kept."""
-BEGIN = """
+BEGIN_EPISODE_SCRIPT = """
 local now, about, opened, places = unpack(KEYS)
 local made, cause, most, window, kept, within, channel, way, table_, abouts = unpack(ARGV, 1, 10)
 local open, known, at, alike = {}, nil, channel, false
@@ -74,7 +74,7 @@ alerts that come at once one begins it and counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RoutedAlert:
     """An alert and where it belongs."""
 
     alert: Alert
@@ -82,153 +82,153 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPlaces:
+class RoutingSnapshot:
     """The table of routes of now, by its sign, and the channels in which episodes may be."""
 
     table: str
     channels: Collection[str]
 
 
-class AlertBook:
+class AlertStore:
     """All of it by cause, then by episode."""
 
-    def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), names: Names | None = None) -> None:
+    def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), names: RedisKeys | None = None) -> None:
         self._redis = redis
         self._window = window
-        self._names = names or Names()
-        self._told, self._begin, self._newest = map(redis.register_script, (TOLD, BEGIN, NEWEST))
+        self._names = names or RedisKeys()
+        self._told, self._begin, self._newest = map(redis.register_script, (MARK_DELIVERED_SCRIPT, BEGIN_EPISODE_SCRIPT, CHECK_NEWEST_SCRIPT))
 
-    async def episodes_of(self, alerts: Sequence[Routed], places: OpenPlaces) -> dict[str, list[Alert]]:
+    async def assign_episodes(self, alerts: Sequence[RoutedAlert], places: RoutingSnapshot) -> dict[str, list[Alert]]:
         """Alerts by the episode to which they belong: that in which they were heard before, or that of their cause in their channel, begun where there
         is none. What is resolved and was never heard is nobody's."""
-        before = await self._redis.mget([self._key("by", row.alert.id) for row in alerts]) if alerts else []
+        before = await self._redis.mget([self._build_key("by", row.alert.id) for row in alerts]) if alerts else []
         found: dict[str, list[Alert]] = {}
         by_cause: dict[tuple[str, AlertPlace], str] = {}
         for row, known in zip(alerts, before, strict=True):
-            alert, episode = row.alert, text_of(known)
-            if alert.firing and not (episode and await self._goes_on(episode, alert.id, places)):
+            alert, episode = row.alert, decode_text(known)
+            if alert.firing and not (episode and await self._is_firing_in_episode(episode, alert.id, places)):
                 key = alert.cause, row.place
                 if key not in by_cause:
-                    by_cause[key] = await self._episode(alert.cause, row.place, places)
+                    by_cause[key] = await self._find_or_begin_episode(alert.cause, row.place, places)
                 episode = by_cause[key]
             if episode:
                 found.setdefault(episode, []).append(alert)
         return found
 
-    async def channel(self, episode: str) -> str:
+    async def get_channel(self, episode: str) -> str:
         """Where it is, whatever the routes say by now."""
-        return text_of(await awaited(self._redis.hget(self._key("about", episode), "channel")))
+        return decode_text(await to_coroutine(self._redis.hget(self._build_key("about", episode), "channel")))
 
-    async def note(self, episode: str, alerts: Sequence[Alert]) -> int:
+    async def store_alerts(self, episode: str, alerts: Sequence[Alert]) -> int:
         """Keep them. The number of the newest piece of news that the incident is owed, 0 where it is owed none."""
-        of, about = self._key("of", episode), self._key("about", episode)
-        rows = await awaited(self._redis.hmget(of, [row.id for row in alerts]))
-        kept_before = [read_row(was) if was is not None else None for was in rows]
+        of, about = self._build_key("of", episode), self._build_key("about", episode)
+        rows = await to_coroutine(self._redis.hmget(of, [row.id for row in alerts]))
+        kept_before = [parse_stored_alert(was) if was is not None else None for was in rows]
         fresh = [row for row, was in zip(alerts, kept_before, strict=True) if was is None or was.firing != row.firing]
-        room = MOST_KEPT - int(await awaited(self._redis.hlen(of)))
+        room = MAX_KEPT_ALERTS - int(await to_coroutine(self._redis.hlen(of)))
         known = {row.id for row, was in zip(alerts, rows, strict=True) if was is not None}
         kept = [row for row in fresh if row.id in known] + [row for row in fresh if row.id not in known][: max(0, room)]
         async with self._redis.pipeline(transaction=True) as pipe:
             if kept:
-                pipe.hset(of, mapping={row.id: json.dumps(row.stored()) for row in kept})
+                pipe.hset(of, mapping={row.id: json.dumps(row.to_stored_row()) for row in kept})
                 pipe.hincrby(about, "owed", 1)
                 for row in kept:
-                    pipe.set(self._key("by", row.id), episode, ex=KEPT)
+                    pipe.set(self._build_key("by", row.id), episode, ex=RETENTION_PERIOD)
             if len(fresh) > len(kept):
                 pipe.hincrby(about, "more", len(fresh) - len(kept))
-            pipe.expire(of, KEPT)
-            pipe.expire(about, KEPT)
+            pipe.expire(of, RETENTION_PERIOD)
+            pipe.expire(about, RETENTION_PERIOD)
             await pipe.execute()
-        owed, told = (whole(text_of(row)) or 0 for row in await awaited(self._redis.hmget(about, ["owed", "told"])))
+        owed, told = (parse_integer(decode_text(row)) or 0 for row in await to_coroutine(self._redis.hmget(about, ["owed", "told"])))
         return owed if owed > told else 0
 
-    async def lists_not(self, episode: str, group: str, unlisted: int) -> None:
+    async def store_unlisted_count(self, episode: str, group: str, unlisted: int) -> None:
         """How many alerts a group of the sender's has beside those that it lists, as its newest message says. News is only whether there are any,
         for the number moves with every message."""
-        left, about = self._key("left", episode), self._key("about", episode)
-        before = await awaited(self._redis.hget(left, group))
+        left, about = self._build_key("left", episode), self._build_key("about", episode)
+        before = await to_coroutine(self._redis.hget(left, group))
         if not unlisted and before is None:
             return
-        room = before is not None or await awaited(self._redis.hlen(left)) < MOST_GROUPS
+        room = before is not None or await to_coroutine(self._redis.hlen(left)) < MAX_GROUPS
         async with self._redis.pipeline(transaction=True) as pipe:
             if unlisted:
-                pipe.hset(left, group if room else "others", str(min(unlisted, MOST_LEFT)))
-                pipe.expire(left, KEPT)
+                pipe.hset(left, group if room else "others", str(min(unlisted, MAX_UNLISTED_ALERTS)))
+                pipe.expire(left, RETENTION_PERIOD)
             else:
                 pipe.hdel(left, group)
             if not unlisted or before is None:
                 pipe.hincrby(about, "owed", 1)
             await pipe.execute()
 
-    async def newest(self, group: str, ts: str) -> bool:
+    async def is_newest_message(self, group: str, ts: str) -> bool:
         """Whether no newer message of a group that a bot posts about was heard; the same again is as new as it was."""
-        return bool(await self._newest(keys=[self._key("newest", group)], args=[ts, int(KEPT.total_seconds())]))
+        return bool(await self._newest(keys=[self._build_key("newest", group)], args=[ts, int(RETENTION_PERIOD.total_seconds())]))
 
-    async def in_group(self, group: str, ids: Sequence[str]) -> None:
+    async def add_to_group(self, group: str, ids: Sequence[str]) -> None:
         """Which alerts a bot posted of a group, for it may say no more than that the group is over."""
-        key = self._key("group", group)
-        if ids and await awaited(self._redis.scard(key)) < MOST_KEPT:
-            await awaited(self._redis.sadd(key, *ids))
-        await self._redis.expire(key, KEPT)
+        key = self._build_key("group", group)
+        if ids and await to_coroutine(self._redis.scard(key)) < MAX_KEPT_ALERTS:
+            await to_coroutine(self._redis.sadd(key, *ids))
+        await self._redis.expire(key, RETENTION_PERIOD)
 
-    async def ended(self, group: str) -> list[Alert]:
+    async def list_group_as_resolved(self, group: str) -> list[Alert]:
         """All that were posted of a group and are known, over."""
-        ids = sorted(text_of(row) for row in await awaited(self._redis.smembers(self._key("group", group))))
-        episodes = await self._redis.mget([self._key("by", row) for row in ids]) if ids else []
-        rows = [await awaited(self._redis.hget(self._key("of", text_of(of)), row)) for row, of in zip(ids, episodes, strict=True) if of]
-        return [replace(alert, firing=False) for row in rows if row and (alert := read_row(row)) is not None]
+        ids = sorted(decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("group", group))))
+        episodes = await self._redis.mget([self._build_key("by", row) for row in ids]) if ids else []
+        rows = [await to_coroutine(self._redis.hget(self._build_key("of", decode_text(of)), row)) for row, of in zip(ids, episodes, strict=True) if of]
+        return [replace(alert, firing=False) for row in rows if row and (alert := parse_stored_alert(row)) is not None]
 
-    async def belongs(self, episode: str, incident: str) -> None:
+    async def link_incident(self, episode: str, incident: str) -> None:
         """An incident may hear of several episodes: other causes of its hosts, and its own again after the window."""
-        key = self._key("in", incident)
+        key = self._build_key("in", incident)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(key, episode)
-            pipe.expire(key, KEPT)
+            pipe.expire(key, RETENTION_PERIOD)
             await pipe.execute()
 
-    async def over(self, incident: str, episode: str) -> bool:
+    async def is_incident_resolved(self, incident: str, episode: str) -> bool:
         """Whether nothing fires in that episode, nor in any other that the incident has heard of."""
-        others = [text_of(row) for row in await awaited(self._redis.smembers(self._key("in", incident)))]
+        others = [decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("in", incident)))]
         for one in (episode, *(row for row in others if row != episode)):
-            if not (await self.tally(one)).over:
+            if not (await self.load_tally(one)).is_resolved:
                 return False
         return True
 
-    async def told(self, episode: str, news: int) -> None:
+    async def mark_delivered(self, episode: str, news: int) -> None:
         """An item waits in the inbox of all news up to this one; what came meanwhile is still owed."""
-        await self._told(keys=[self._key("about", episode)], args=[news])
+        await self._told(keys=[self._build_key("about", episode)], args=[news])
 
-    async def batch(self, episode: str) -> int:
+    async def get_batch(self, episode: str) -> int:
         """Which item of the episode is the next to be stored."""
-        return whole(text_of(await awaited(self._redis.hget(self._key("about", episode), "batch")))) or 0
+        return parse_integer(decode_text(await to_coroutine(self._redis.hget(self._build_key("about", episode), "batch")))) or 0
 
-    async def taken(self, episode: str, batch: int) -> None:
+    async def close_batch(self, episode: str, batch: int) -> None:
         """The turn of that item begins: whatever comes from now on is another item's."""
-        if await self.batch(episode) <= batch:
-            await awaited(self._redis.hset(self._key("about", episode), "batch", str(batch + 1)))
+        if await self.get_batch(episode) <= batch:
+            await to_coroutine(self._redis.hset(self._build_key("about", episode), "batch", str(batch + 1)))
 
-    async def tally(self, episode: str) -> AlertTally:
-        about = await awaited(self._redis.hgetall(self._key("about", episode)))
-        rows = await awaited(self._redis.hvals(self._key("of", episode)))
-        unlisted = sum(count(text_of(row), MOST_LEFT) for row in await awaited(self._redis.hvals(self._key("left", episode))))
-        alerts = [read_row(row) for row in rows]
-        more = count(text_of(about.get(b"more")), MOST_LEFT) + alerts.count(None)
-        return tally(about.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MOST_LEFT))
+    async def load_tally(self, episode: str) -> AlertTally:
+        about = await to_coroutine(self._redis.hgetall(self._build_key("about", episode)))
+        rows = await to_coroutine(self._redis.hvals(self._build_key("of", episode)))
+        unlisted = sum(parse_bounded_count(decode_text(row), MAX_UNLISTED_ALERTS) for row in await to_coroutine(self._redis.hvals(self._build_key("left", episode))))
+        alerts = [parse_stored_alert(row) for row in rows]
+        more = parse_bounded_count(decode_text(about.get(b"more")), MAX_UNLISTED_ALERTS) + alerts.count(None)
+        return count_alerts(about.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MAX_UNLISTED_ALERTS))
 
-    async def _goes_on(self, episode: str, sign: str, places: OpenPlaces) -> bool:
+    async def _is_firing_in_episode(self, episode: str, sign: str, places: RoutingSnapshot) -> bool:
         """Whether the alert fires in that episode, and may be told where it is."""
-        row = await awaited(self._redis.hget(self._key("of", episode), sign))
-        alert = read_row(row) if row else None
-        return alert is not None and alert.firing and await self.channel(episode) in places.channels
+        row = await to_coroutine(self._redis.hget(self._build_key("of", episode), sign))
+        alert = parse_stored_alert(row) if row else None
+        return alert is not None and alert.firing and await self.get_channel(episode) in places.channels
 
-    async def _episode(self, cause: str, place: AlertPlace, places: OpenPlaces) -> str:
+    async def _find_or_begin_episode(self, cause: str, place: AlertPlace, places: RoutingSnapshot) -> str:
         """That of the cause which is going on, or a new one; of too many new ones a single one a channel."""
-        made, limit = secrets.token_hex(6), 0 if cause == MANY else MOST_OPENED
-        keys = [self._key("now", digest(cause)), self._key("about", made), self._key("opened", "count"), self._key("places", digest(cause))]
-        times = [int(time.total_seconds() * 1000) for time in (self._window, KEPT, OPENED_WITHIN)]
-        where = [place.channel, place.way, places.table, self._key("about", "")]
+        made, limit = secrets.token_hex(6), 0 if cause == MANY_CAUSES else MAX_NEW_EPISODES
+        keys = [self._build_key("now", hash_cause(cause)), self._build_key("about", made), self._build_key("opened", "count"), self._build_key("places", hash_cause(cause))]
+        times = [int(time.total_seconds() * 1000) for time in (self._window, RETENTION_PERIOD, NEW_EPISODE_WINDOW)]
+        where = [place.channel, place.way, places.table, self._build_key("about", "")]
         episode = await self._begin(keys=keys, args=[made, cause, limit, *times, *where, *sorted(places.channels)])
-        return text_of(episode) if episode else await self._episode(MANY, place, places)
+        return decode_text(episode) if episode else await self._find_or_begin_episode(MANY_CAUSES, place, places)
 
-    def _key(self, part: str, name: str) -> str:
-        return self._names.alerts(part, name)
+    def _build_key(self, part: str, name: str) -> str:
+        return self._names.alerts_key(part, name)

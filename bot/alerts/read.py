@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from bot.alerts.alert import Alert, RawAlert, read_address, read_alert, short
+from bot.alerts.alert import Alert, RawAlert, parse_link_address, parse_alert, clean_label_text
 from bot.alerts.labels import AlertLabels
-from kb.numbers import count
+from kb.numbers import parse_bounded_count
 
-MOST_ALERTS, MOST_LABELS = 1000, 64
-MOST_LEFT = 1_000_000
+MAX_ALERTS, MAX_LABELS = 1000, 64
+MAX_UNLISTED_ALERTS = 1_000_000
 """Alerts that a message counts beside those it lists; one that counts more is taken to count so many."""
 
 
@@ -30,39 +30,39 @@ class AlertMessage:
     group: str = ""
 
 
-def read_alertmanager(body: bytes, names: AlertLabels) -> AlertMessage:
+def parse_alertmanager_webhook(body: bytes, names: AlertLabels) -> AlertMessage:
     """https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, version 4."""
-    said = _json(body)
+    said = _parse_json(body)
     rows = said.get("alerts")
     if str(said.get("version")) != "4" or not isinstance(rows, list):
         raise UnreadableAlerts("not version 4 of Alertmanager's webhook")
-    left = min(MOST_LEFT, max(0, len(rows) - MOST_ALERTS) + count(said.get("truncatedAlerts"), MOST_LEFT))
-    return AlertMessage([read_alert(_raw(row), names) for row in rows[:MOST_ALERTS] if isinstance(row, dict)], left, _group(said))
+    left = min(MAX_UNLISTED_ALERTS, max(0, len(rows) - MAX_ALERTS) + parse_bounded_count(said.get("truncatedAlerts"), MAX_UNLISTED_ALERTS))
+    return AlertMessage([parse_alert(_parse_raw_alert(row), names) for row in rows[:MAX_ALERTS] if isinstance(row, dict)], left, _hash_group(said))
 
 
-def _group(said: Mapping[str, Any]) -> str:
+def _hash_group(said: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{said.get('receiver')} {said.get('groupKey')}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _raw(row: Mapping[str, Any]) -> RawAlert:
-    labels, notes = _texts(row.get("labels")), _texts(row.get("annotations"))
+def _parse_raw_alert(row: Mapping[str, Any]) -> RawAlert:
+    labels, notes = _select_texts(row.get("labels")), _select_texts(row.get("annotations"))
     sign = row.get("fingerprint")
     known = sign if isinstance(sign, str) and sign.isalnum() and len(sign) <= 64 else ""
     source = row.get("generatorURL")
-    return RawAlert(known or _sign(labels), row.get("status") != "resolved", labels, notes, source if isinstance(source, str) else "")
+    return RawAlert(known or _hash_labels(labels), row.get("status") != "resolved", labels, notes, source if isinstance(source, str) else "")
 
 
-def _sign(labels: Mapping[str, str]) -> str:
+def _hash_labels(labels: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(labels.items())).encode()).hexdigest()[:16]
 
 
-def _texts(rows: object) -> Mapping[str, str]:
+def _select_texts(rows: object) -> Mapping[str, str]:
     """Pairs of texts, the first of many."""
     given = rows if isinstance(rows, dict) else {}
-    return {name: value for name, value in list(given.items())[:MOST_LABELS] if isinstance(value, str)}
+    return {name: value for name, value in list(given.items())[:MAX_LABELS] if isinstance(value, str)}
 
 
-class ToldAlert(BaseModel):
+class WebhookAlert(BaseModel):
     """One alert of our own message (docs/alerts.md)."""
 
     id: str = Field(min_length=1, max_length=200)
@@ -76,35 +76,35 @@ class ToldAlert(BaseModel):
     summary: str = Field("", max_length=2000)
     runbook_url: str = Field("", max_length=2000)
     source_url: str = Field("", max_length=2000)
-    labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=MAX_LABELS)
 
-    def alert(self) -> Alert:
+    def to_alert(self) -> Alert:
         sign = hashlib.sha256(self.id.encode()).hexdigest()[:32]
         xid = "" if self.xid is None else str(self.xid)
-        texts = (short(text) for text in (self.name, self.host, self.gpu, self.cause, self.severity))
+        texts = (clean_label_text(text) for text in (self.name, self.host, self.gpu, self.cause, self.severity))
         name, host, gpu, cause, severity = texts
         told = {"alertname": name, "host": host, "gpu": gpu, "xid": xid, "cause": cause, "severity": severity}
         labels = {**self.labels, **{label: value for label, value in told.items() if value}}
-        summary, runbook, source = short(self.summary, 300), read_address(self.runbook_url), read_address(self.source_url)
+        summary, runbook, source = clean_label_text(self.summary, 300), parse_link_address(self.runbook_url), parse_link_address(self.source_url)
         return Alert(sign, name, self.status == "firing", host, gpu, xid, cause, severity, summary, runbook, source, labels)
 
 
-class ToldAlerts(BaseModel):
+class WebhookAlerts(BaseModel):
     """The message."""
 
-    alerts: list[ToldAlert] = Field(min_length=1, max_length=MOST_ALERTS)
+    alerts: list[WebhookAlert] = Field(min_length=1, max_length=MAX_ALERTS)
 
 
-def read_told(body: bytes) -> AlertMessage:
+def parse_own_webhook(body: bytes) -> AlertMessage:
     """Our own message: `{"alerts": [...]}`."""
     try:
-        return AlertMessage([row.alert() for row in ToldAlerts.model_validate(_json(body)).alerts])
+        return AlertMessage([row.to_alert() for row in WebhookAlerts.model_validate(_parse_json(body)).alerts])
     except ValidationError as why:
         first = why.errors(include_input=False, include_url=False)[0]
         raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from why
 
 
-def _json(body: bytes) -> dict[str, Any]:
+def _parse_json(body: bytes) -> dict[str, Any]:
     try:
         said = json.loads(body)
     except (ValueError, RecursionError) as why:

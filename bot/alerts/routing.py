@@ -10,17 +10,17 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 
 from bot.alerts.alert import Alert
-from graph.reading.host_book import HostBook
-from graph.reading.hosts import hosts_in
+from graph.reading.host_book import HostIndex
+from graph.reading.hosts import find_hosts
 from kb.shapes import StrictModel
-from tools.checks.site.patterns import BadPattern, whole_pattern
+from tools.checks.site.patterns import BadPattern, compile_whole_pattern
 
-LONGEST_VALUE = 200
+MAX_VALUE_CHARS = 200
 """Characters of a label's value that are compared."""
-MOST_ROUTES, MOST_MATCHERS, LONGEST_MATCHER = 64, 16, 500
-_MATCHER = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
-_ESCAPED = re.compile(r"\\([\"\\n])")
-DEFAULT = ""
+MAX_ROUTES, MAX_MATCHERS, MAX_MATCHER_CHARS = 64, 16, 500
+_MATCHER_PATTERN = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
+_ESCAPE_PATTERN = re.compile(r"\\([\"\\n])")
+DEFAULT_ROUTE_HASH = ""
 """The sign of the way that no route describes."""
 
 
@@ -34,39 +34,39 @@ class LabelMatcher:
     value: str
     pattern: re.Pattern[str] | None
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        given = labels.get(self.label, "")[:LONGEST_VALUE]
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        given = labels.get(self.label, "")[:MAX_VALUE_CHARS]
         found = given == self.value if self.pattern is None else self.pattern.fullmatch(given) is not None
         return found is self.equal
 
 
-def read_matcher(text: str) -> LabelMatcher:
+def parse_matcher(text: str) -> LabelMatcher:
     """Raises ValueError in words for who wrote it."""
-    found = _MATCHER.fullmatch(text) if len(text) <= LONGEST_MATCHER else None
+    found = _MATCHER_PATTERN.fullmatch(text) if len(text) <= MAX_MATCHER_CHARS else None
     if found is None:
         raise ValueError(
-            f'{text!r:.80} is no matcher; write LABEL="VALUE", or != =~ !~ in place of =, in at most {LONGEST_MATCHER} characters'
+            f'{text!r:.80} is no matcher; write LABEL="VALUE", or != =~ !~ in place of =, in at most {MAX_MATCHER_CHARS} characters'
         )
     label, sign, given = found.groups()
-    value = _ESCAPED.sub(lambda one: "\n" if one[1] == "n" else one[1], given[1:-1]) if given.startswith('"') else given.rstrip()
+    value = _ESCAPE_PATTERN.sub(lambda one: "\n" if one[1] == "n" else one[1], given[1:-1]) if given.startswith('"') else given.rstrip()
     if sign.endswith("~"):
         try:
-            return LabelMatcher(text, label, sign == "=~", value, whole_pattern(value, LONGEST_VALUE))
+            return LabelMatcher(text, label, sign == "=~", value, compile_whole_pattern(value, MAX_VALUE_CHARS))
         except BadPattern as why:
             raise ValueError(f"{label}{sign}: {why}") from why
-    if len(value) > LONGEST_VALUE:
-        raise ValueError(f"{label}: a label's value is compared up to its {LONGEST_VALUE}th character, and this one is longer")
+    if len(value) > MAX_VALUE_CHARS:
+        raise ValueError(f"{label}: a label's value is compared up to its {MAX_VALUE_CHARS}th character, and this one is longer")
     return LabelMatcher(text, label, sign == "=", value, None)
 
 
-def _matchers(given: Any) -> tuple[LabelMatcher, ...]:
+def _parse_matchers(given: Any) -> tuple[LabelMatcher, ...]:
     """Every reason against them at once."""
-    if not isinstance(given, list) or not 0 < len(given) <= MOST_MATCHERS or not all(isinstance(row, str) for row in given):
-        raise ValueError(f"matchers must be a list of 1 to {MOST_MATCHERS} texts, like ['team=\"fabric\"', 'alertname=~\"Link.*\"']")
+    if not isinstance(given, list) or not 0 < len(given) <= MAX_MATCHERS or not all(isinstance(row, str) for row in given):
+        raise ValueError(f"matchers must be a list of 1 to {MAX_MATCHERS} texts, like ['team=\"fabric\"', 'alertname=~\"Link.*\"']")
     found, reasons = list[LabelMatcher](), list[str]()
     for text in given:
         try:
-            found.append(read_matcher(text))
+            found.append(parse_matcher(text))
         except ValueError as why:
             reasons.append(str(why))
     if reasons:
@@ -78,21 +78,21 @@ class AlertRoute(StrictModel):
     """Alerts of which all `matchers` hold go to `channel`."""
 
     channel: str
-    matchers: Annotated[tuple[LabelMatcher, ...], PlainValidator(_matchers)]
+    matchers: Annotated[tuple[LabelMatcher, ...], PlainValidator(_parse_matchers)]
 
     @property
-    def sign(self) -> str:
+    def matchers_hash(self) -> str:
         """The same however its channel changes."""
-        return _sign([row.text for row in self.matchers])
+        return _hash_texts([row.text for row in self.matchers])
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(row.holds(labels) for row in self.matchers)
+        return all(row.matches(labels) for row in self.matchers)
 
 
-Routes = Annotated[tuple[AlertRoute, ...], Field(max_length=MOST_ROUTES)]
+AlertRoutes = Annotated[tuple[AlertRoute, ...], Field(max_length=MAX_ROUTES)]
 
 
-def _sign(texts: Sequence[str]) -> str:
+def _hash_texts(texts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
@@ -101,7 +101,7 @@ class AlertPlace:
     """Where an alert belongs. `way`: the sign of the route that led there, whichever channel it names by now."""
 
     channel: str
-    way: str = DEFAULT
+    way: str = DEFAULT_ROUTE_HASH
 
 
 @dataclass(frozen=True)
@@ -115,52 +115,52 @@ class AlertRouting:
     known: Collection[str] = frozenset()
 
     @cached_property
-    def sign(self) -> str:
+    def table_hash(self) -> str:
         """Of the whole table: another one where it was changed."""
-        return _sign([self.default, *(f"{row.channel} {row.sign}" for row in self.routes)])
+        return _hash_texts([self.default, *(f"{row.channel} {row.matchers_hash}" for row in self.routes)])
 
     @property
     def channels(self) -> frozenset[str]:
         """Where incidents of alerts may open: the default channel, and all that the inventory binds to the operators."""
         return frozenset({self.default, *self.hosts})
 
-    def placed(self, alert: Alert, shut: Collection[str] = ()) -> tuple[Alert, AlertPlace]:
+    def route_alert(self, alert: Alert, shut: Collection[str] = ()) -> tuple[Alert, AlertPlace]:
         """The alert, its host by the inventory's name, and where it belongs: the default where its host is none of the route's channel's business."""
-        place = self.of(alert.labels, shut)
-        known = self._named(alert.host, place.channel)
-        if not known and place.channel != self.default and self._named(alert.host, ""):
+        place = self.find_place(alert.labels, shut)
+        known = self._resolve_host(alert.host, place.channel)
+        if not known and place.channel != self.default and self._resolve_host(alert.host, ""):
             place = replace(place, channel=self.default)
-            known = self._named(alert.host, self.default)
+            known = self._resolve_host(alert.host, self.default)
         return replace(alert, host=known or alert.host), place
 
-    def _named(self, host: str, channel: str) -> str:
+    def _resolve_host(self, host: str, channel: str) -> str:
         """The host as the inventory calls it, among those that the channel may speak of (all of them where none is named); empty where it is none."""
-        return next(iter(hosts_in(host, self._book(channel)).hosts), "") if host else ""
+        return next(iter(find_hosts(host, self._get_host_book(channel)).hosts), "") if host else ""
 
-    def _book(self, channel: str) -> HostBook:
-        if channel not in self._books:
-            self._books[channel] = HostBook(self.hosts.get(channel, ()) if channel else self.known)
-        return self._books[channel]
+    def _get_host_book(self, channel: str) -> HostIndex:
+        if channel not in self._host_books:
+            self._host_books[channel] = HostIndex(self.hosts.get(channel, ()) if channel else self.known)
+        return self._host_books[channel]
 
-    def here(self, alert: Alert, channel: str) -> tuple[Alert, AlertPlace]:
+    def place_in_channel(self, alert: Alert, channel: str) -> tuple[Alert, AlertPlace]:
         """The alert in the channel in which it was posted, whatever the routes say."""
-        return replace(alert, host=self._named(alert.host, channel) or alert.host), AlertPlace(channel)
+        return replace(alert, host=self._resolve_host(alert.host, channel) or alert.host), AlertPlace(channel)
 
-    def hosts_named(self, text: str, channel: str) -> tuple[str, ...]:
+    def find_hosts(self, text: str, channel: str) -> tuple[str, ...]:
         """The hosts in a stranger's words of which the channel may speak."""
-        return hosts_in(text, self._book(channel)).hosts
+        return find_hosts(text, self._get_host_book(channel)).hosts
 
     @cached_property
-    def _books(self) -> dict[str, HostBook]:
+    def _host_books(self) -> dict[str, HostIndex]:
         return {}
 
-    def of(self, labels: Mapping[str, str], shut: Collection[str] = ()) -> AlertPlace:
+    def find_place(self, labels: Mapping[str, str], shut: Collection[str] = ()) -> AlertPlace:
         """By the first route that matches; the default where that one's channel is not the operators' (any more), or is shut."""
         route = next((row for row in self.routes if row.matches(labels)), None)
         if route is None:
             return AlertPlace(self.default)
-        return AlertPlace(route.channel if route.channel in self.hosts and route.channel not in shut else self.default, route.sign)
+        return AlertPlace(route.channel if route.channel in self.hosts and route.channel not in shut else self.default, route.matchers_hash)
 
-    def lost(self) -> list[tuple[int, AlertRoute]]:
+    def list_unbound_routes(self) -> list[tuple[int, AlertRoute]]:
         """Routes that lead to no channel of the operators, by their number."""
         return [(at, row) for at, row in enumerate(self.routes) if row.channel not in self.hosts]

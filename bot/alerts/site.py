@@ -6,13 +6,13 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from bot.alerts.labels import AlertLabels
-from bot.alerts.routing import AlertRouting, Routes
-from bot.inbound.webhook import key_of
+from bot.alerts.routing import AlertRouting, AlertRoutes
+from bot.inbound.webhook import parse_webhook_key
 from kb.shapes import StrictModel
-from kb.yaml import Problems, read, validated
+from kb.yaml import Problems, read_document, validate_document
 from tools.inventory.hosts import Inventory
 
-LEAST_SECRET = 16
+MIN_SECRET_CHARS = 16
 
 
 class BadAlerts(ValueError):
@@ -23,7 +23,7 @@ class BadAlerts(ValueError):
         self.problems = problems
 
 
-class AlertSite(StrictModel):
+class AlertConfig(StrictModel):
     """`channel` is bound to the operators by the inventory, and takes what no route leads elsewhere. `minutes`: a cause that fires again within them
     is the same incident."""
 
@@ -33,45 +33,45 @@ class AlertSite(StrictModel):
     password: SecretStr = SecretStr("")
     keys: tuple[SecretStr, ...] = ()
     labels: AlertLabels = AlertLabels()
-    routes: Routes = ()
+    routes: AlertRoutes = ()
     minutes: float = Field(30.0, gt=0, le=24 * 60)
 
-    def routing(self, hosts: Mapping[str, Collection[str]], known: Collection[str] = ()) -> AlertRouting:
+    def build_routing(self, hosts: Mapping[str, Collection[str]], known: Collection[str] = ()) -> AlertRouting:
         """The routes over what the inventory binds: `hosts` by channel of the operators, `known` all of them."""
         return AlertRouting(self.channel, self.routes, hosts, known)
 
-    def signing(self) -> tuple[bytes, ...]:
-        return tuple(key_of(key.get_secret_value()) for key in self.keys)
+    def get_signing_keys(self) -> tuple[bytes, ...]:
+        return tuple(parse_webhook_key(key.get_secret_value()) for key in self.keys)
 
 
-def load_alerts(path: Path, inventory: Inventory | None = None) -> AlertSite:
+def load_alert_config(path: Path, inventory: Inventory | None = None) -> AlertConfig:
     """Raises BadAlerts with every problem; a secret is never printed."""
     problems = Problems()
-    document = read(path, problems)
-    site = validated(document, AlertSite, problems) if document else None
+    document = read_document(path, problems)
+    site = validate_document(document, AlertConfig, problems) if document else None
     if document and site:
-        for name, says in _problems(site, inventory):
-            problems.note(document.place(name), says)
+        for name, says in _find_problems(site, inventory):
+            problems.add(document.find_position(name), says)
     if site is None or problems.found:
         raise BadAlerts(tuple(problems.found))
     return site
 
 
-def _problems(site: AlertSite, inventory: Inventory | None) -> list[tuple[str, str]]:
+def _find_problems(site: AlertConfig, inventory: Inventory | None) -> list[tuple[str, str]]:
     found = []
     bound = {row.channel for row in inventory.channels if row.kind == "operators"} if inventory else {site.channel}
     if site.channel not in bound:
         found.append(("channel", f"{site.channel} is not bound to the operators by the inventory: {', '.join(sorted(bound)) or 'none is'}"))
     for name in ("token", "password"):
         secret = getattr(site, name).get_secret_value()
-        if 0 < len(secret) < LEAST_SECRET:
-            found.append((name, f"must have at least {LEAST_SECRET} characters; make one with `openssl rand -hex 32`"))
+        if 0 < len(secret) < MIN_SECRET_CHARS:
+            found.append((name, f"must have at least {MIN_SECRET_CHARS} characters; make one with `openssl rand -hex 32`"))
     if bool(site.user) != bool(site.password.get_secret_value()):
         found.append(("user", "goes with password; set both, or neither"))
     if not (site.token.get_secret_value() or site.user or site.keys):
         found.append(("channel", "nobody may send: set token, user and password, or keys"))
     try:
-        site.signing()
+        site.get_signing_keys()
     except ValueError as why:
         found.append(("keys", str(why)))
     return found

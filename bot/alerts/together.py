@@ -8,42 +8,42 @@ from itertools import islice
 
 from bot.alerts.posted import PostedAlerts
 
-MOST_TOGETHER = 200
-TakeIn = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[list[str]]]
+MAX_BATCH_POSTS = 200
+BatchHandler = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[list[str]]]
 """Channel, and what was posted there, each at its time → the incidents that are told of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _PendingPost:
     said: PostedAlerts
     told: "asyncio.Future[list[str]]"
 
 
 @dataclass(slots=True)
-class _Channel:
-    waiting: dict[str, _Row] = field(default_factory=dict)
+class _ChannelQueue:
+    waiting: dict[str, _PendingPost] = field(default_factory=dict)
     """By the message's time: what is delivered again while it waits is the same row."""
     taking: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
-class PostedTogether:
+class PostedAlertBatcher:
     """The taking in goes on by itself: a listener whose time is over gives up its wait and nothing else, and the redelivery finds it done. Where
     it fails it fails for each that was in it, so that each is delivered again."""
 
-    take_in: TakeIn
-    _channels: dict[str, _Channel] = field(default_factory=dict)
+    take_in: BatchHandler
+    _channels: dict[str, _ChannelQueue] = field(default_factory=dict)
 
-    async def posted(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
+    async def submit_post(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
         """The incidents that are told of it, once it is stored. Raises OSError where it was not."""
-        here = self._channels.setdefault(channel, _Channel())
-        row = here.waiting.setdefault(ts, _Row(said, asyncio.get_running_loop().create_future()))
+        here = self._channels.setdefault(channel, _ChannelQueue())
+        row = here.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
         if here.taking is None or here.taking.done():
-            here.taking = asyncio.create_task(self._take_all(channel, here))
+            here.taking = asyncio.create_task(self._process_queue(channel, here))
         return await asyncio.shield(row.told)
 
-    async def _take_all(self, channel: str, here: _Channel) -> None:
-        while rows := dict(islice(here.waiting.items(), MOST_TOGETHER)):
+    async def _process_queue(self, channel: str, here: _ChannelQueue) -> None:
+        while rows := dict(islice(here.waiting.items(), MAX_BATCH_POSTS)):
             failed, told = None, list[str]()
             try:
                 told = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
@@ -51,10 +51,10 @@ class PostedTogether:
                 failed = why
             for ts, row in rows.items():
                 del here.waiting[ts]
-                _tell(row.told, told, failed)
+                _resolve_future(row.told, told, failed)
 
 
-def _tell(waits: "asyncio.Future[list[str]]", told: list[str], failed: Exception | None) -> None:
+def _resolve_future(waits: "asyncio.Future[list[str]]", told: list[str], failed: Exception | None) -> None:
     if failed is None:
         waits.set_result(told)
         return

@@ -8,24 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bot.cards.text import TAIL, Line, Part, bold, clip, exact_pre, pre, show, size, stack
+from bot.cards.text import HIDDEN_LINES_NOTE_CHARS, Line, Part, bold, clip_text, exact_code_block, code_block, render_line, count_utf16_units, render_lines
 
 Block = dict[str, Any]
 
-MOST_BLOCKS, MOST_MODAL_BLOCKS = 50, 100
-MOST_TEXT = 12_000
+MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
+MAX_MESSAGE_CHARS = 12_000
 """All texts of one message together; Slack refuses somewhat above 13,000."""
-SECTION, FIELD, FIELDS, CONTEXT, HEADER = 3000, 2000, 10, 10, 150
-BUTTONS, BUTTON, VALUE, ACTION_ID = 25, 75, 2000, 255
-OPTION, OPTION_VALUE, OPTIONS, OVERFLOW = 75, 150, 100, 5
-TITLE, METADATA, INPUT = 24, 3000, 3000
-TASK, TASKS = 300, 10
-FALLBACK = 1000
+MAX_SECTION_CHARS, MAX_FIELD_CHARS, MAX_FIELDS, MAX_CONTEXT_ELEMENTS, MAX_HEADER_CHARS = 3000, 2000, 10, 10, 150
+MAX_BUTTONS_PER_ROW, MAX_BUTTON_CHARS, MAX_VALUE_CHARS, MAX_ACTION_ID_CHARS = 25, 75, 2000, 255
+MAX_OPTION_CHARS, MAX_OPTION_VALUE_CHARS, MAX_OPTIONS, MAX_OVERFLOW_OPTIONS = 75, 150, 100, 5
+MAX_TITLE_CHARS, MAX_METADATA_CHARS, MAX_INPUT_CHARS = 24, 3000, 3000
+MAX_TASK_CHARS, MAX_TASKS = 300, 10
+MAX_FALLBACK_CHARS = 1000
 """Slack refuses an update whose text is above 4,000 bytes."""
 
 
-Status = Literal["pending", "in_progress", "complete", "error"]
-TICKS: Mapping[Status, str] = {"pending": "○", "in_progress": "◐", "complete": "●", "error": "✕"}
+TaskStatus = Literal["pending", "in_progress", "complete", "error"]
+TASK_STATUS_MARKS: Mapping[TaskStatus, str] = {"pending": "○", "in_progress": "◐", "complete": "●", "error": "✕"}
 """How far a step is, as Slack calls it, and as a line shows it."""
 
 
@@ -41,19 +41,19 @@ class Card:
     text: str
 
 
-def card(text: str, blocks: Iterable[Block]) -> Card:
+def build_card(text: str, blocks: Iterable[Block]) -> Card:
     """A message within every limit."""
-    return Card(tuple(fit(list(blocks))), clip(text, FALLBACK) or "RackMedic")
+    return Card(tuple(fit_blocks(list(blocks))), clip_text(text, MAX_FALLBACK_CHARS) or "RackMedic")
 
 
-def _whole(name: str, value: str, limit: int) -> str:
-    if size(value) > limit:
-        raise TooLong(f"{name} is {size(value)} long, Slack takes {limit}")
+def _require_size(name: str, value: str, limit: int) -> str:
+    if count_utf16_units(value) > limit:
+        raise TooLong(f"{name} is {count_utf16_units(value)} long, Slack takes {limit}")
     return value
 
 
-def _plain(text: str, limit: int) -> Block:
-    return {"type": "plain_text", "text": clip(text, limit) or "–", "emoji": False}
+def _plain_text(text: str, limit: int) -> Block:
+    return {"type": "plain_text", "text": clip_text(text, limit) or "–", "emoji": False}
 
 
 def _mrkdwn(text: str) -> Block:
@@ -63,95 +63,95 @@ def _mrkdwn(text: str) -> Block:
 
 def header(text: str) -> Block:
     """The line that is read first."""
-    return {"type": "header", "text": _plain(text, HEADER)}
+    return {"type": "header", "text": _plain_text(text, MAX_HEADER_CHARS)}
 
 
 def section(*lines: Line, accessory: Block | None = None) -> Block:
     """Lines below each other."""
-    block = {"type": "section", "text": _mrkdwn(stack(lines, SECTION))}
+    block = {"type": "section", "text": _mrkdwn(render_lines(lines, MAX_SECTION_CHARS))}
     return {**block, "accessory": accessory} if accessory else block
 
 
-def short(*lines: Line, room: int) -> Block:
+def clipped_section(*lines: Line, room: int) -> Block:
     """Lines below each other, cut to `room`."""
-    return {"type": "section", "text": _mrkdwn(stack(lines, min(room, SECTION)))}
+    return {"type": "section", "text": _mrkdwn(render_lines(lines, min(room, MAX_SECTION_CHARS)))}
 
 
-def say(*parts: Part) -> Block:
+def line_section(*parts: Part) -> Block:
     """A section of one line."""
     return section(parts)
 
 
-def whole(*lines: Line) -> Block:
+def exact_section(*lines: Line) -> Block:
     """Lines below each other, not one character cut; TooLong where Slack would not take them."""
-    words = "\n".join(show(parts, sys.maxsize) for parts in lines)
-    return {"type": "section", "text": _mrkdwn(_whole("text", words, SECTION))}
+    words = "\n".join(render_line(parts, sys.maxsize) for parts in lines)
+    return {"type": "section", "text": _mrkdwn(_require_size("text", words, MAX_SECTION_CHARS))}
 
 
-def verbatim(text: str) -> Block:
+def exact_code_section(text: str) -> Block:
     """One monospace text as it is, not one character cut; TooLong where Slack would not take it."""
-    return {"type": "section", "text": _mrkdwn(_whole("text", exact_pre(text), SECTION))}
+    return {"type": "section", "text": _mrkdwn(_require_size("text", exact_code_block(text), MAX_SECTION_CHARS))}
 
 
-def lined(above: Line, below: Sequence[Line], room: int) -> Block:
+def exact_line_section(above: Line, below: Sequence[Line], room: int) -> Block:
     """A line that is never cut (TooLong where Slack would not take it), and more lines cut to `room` below it."""
-    words = _whole("text", show(above, sys.maxsize), SECTION)
-    room = min(room, SECTION - size(words) - 1)
-    tail = stack(below, room) if below and room > 2 * TAIL else ""
+    words = _require_size("text", render_line(above, sys.maxsize), MAX_SECTION_CHARS)
+    room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
+    tail = render_lines(below, room) if below and room > 2 * HIDDEN_LINES_NOTE_CHARS else ""
     return {"type": "section", "text": _mrkdwn(f"{words}\n{tail}" if tail else words)}
 
 
-def framed(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
+def exact_command_section(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
     """Lines, a monospace text and more lines in one section. What stands above and the monospace text are never cut (TooLong where Slack
     would not take them); what stands below is cut to `room`."""
-    words = "\n".join(show(parts, sys.maxsize) for parts in above)
-    words = _whole("text", f"{words}\n{exact_pre(monospace)}", SECTION)
-    room = min(room, SECTION - size(words) - 1)
-    tail = stack(below, room) if below and room > 2 * TAIL else ""
+    words = "\n".join(render_line(parts, sys.maxsize) for parts in above)
+    words = _require_size("text", f"{words}\n{exact_code_block(monospace)}", MAX_SECTION_CHARS)
+    room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
+    tail = render_lines(below, room) if below and room > 2 * HIDDEN_LINES_NOTE_CHARS else ""
     return {"type": "section", "text": _mrkdwn(f"{words}\n{tail}" if tail else words)}
 
 
-def quote(rows: Iterable[str], width: int = 300, limit: int = SECTION) -> Block:
+def code_section(rows: Iterable[str], width: int = 300, limit: int = MAX_SECTION_CHARS) -> Block:
     """Monospace lines as a host printed them."""
-    return {"type": "section", "text": _mrkdwn(pre(rows, limit, width))}
+    return {"type": "section", "text": _mrkdwn(code_block(rows, limit, width))}
 
 
 def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
     """Short facts side by side; past ten they are counted in the last."""
     rows = list(pairs)
-    shown = rows if len(rows) <= FIELDS else [*rows[: FIELDS - 1], ("more", (f"{len(rows) - FIELDS + 1} not shown",))]
+    shown = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
     return {
         "type": "section",
-        "fields": [_mrkdwn(f"{show((bold(name),), 200)}\n{show(value, FIELD - 210) or '–'}") for name, value in shown],
+        "fields": [_mrkdwn(f"{render_line((bold(name),), 200)}\n{render_line(value, MAX_FIELD_CHARS - 210) or '–'}") for name, value in shown],
     }
 
 
 def context(*lines: Line) -> Block:
     """Small print."""
-    shown = lines if len(lines) <= CONTEXT else (*lines[: CONTEXT - 1], (f"… {len(lines) - CONTEXT + 1} more",))
-    return {"type": "context", "elements": [_mrkdwn(show(parts, FIELD)) for parts in shown]}
+    shown = lines if len(lines) <= MAX_CONTEXT_ELEMENTS else (*lines[: MAX_CONTEXT_ELEMENTS - 1], (f"… {len(lines) - MAX_CONTEXT_ELEMENTS + 1} more",))
+    return {"type": "context", "elements": [_mrkdwn(render_line(parts, MAX_FIELD_CHARS)) for parts in shown]}
 
 
-def plan(title: str, tasks: Iterable[tuple[str, Status]]) -> Block:
+def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
     """Steps as Slack draws them, each with how far it is. `plainly` says the same where Slack does not know them."""
     cards = [
-        {"type": "task_card", "task_id": f"step-{n}", "title": clip(words, TASK), "status": is_} for n, (words, is_) in enumerate(tasks)
+        {"type": "task_card", "task_id": f"step-{n}", "title": clip_text(words, MAX_TASK_CHARS), "status": is_} for n, (words, is_) in enumerate(tasks)
     ]
-    return {"type": "plan", "title": clip(title, TASK), "tasks": cards[:TASKS]}
+    return {"type": "plan", "title": clip_text(title, MAX_TASK_CHARS), "tasks": cards[:MAX_TASKS]}
 
 
-def plainly(card: Card) -> Card:
+def replace_plan_blocks(card: Card) -> Card:
     """The card without plans: their steps as lines."""
-    return Card(tuple(_lines_of(block) if block["type"] == "plan" else block for block in card.blocks), card.text)
+    return Card(tuple(_render_plan_as_section(block) if block["type"] == "plan" else block for block in card.blocks), card.text)
 
 
-def _lines_of(block: Block) -> Block:
-    return section((bold(block["title"]),), *((f"{TICKS[task['status']]} {task['title']}",) for task in block["tasks"]))
+def _render_plan_as_section(block: Block) -> Block:
+    return section((bold(block["title"]),), *((f"{TASK_STATUS_MARKS[task['status']]} {task['title']}",) for task in block["tasks"]))
 
 
-def whole_context(*lines: Line) -> Block:
+def exact_context(*lines: Line) -> Block:
     """Small print, not one character cut; TooLong where Slack would not take it."""
-    return {"type": "context", "elements": [_mrkdwn(_whole("text", show(parts, sys.maxsize), FIELD)) for parts in lines]}
+    return {"type": "context", "elements": [_mrkdwn(_require_size("text", render_line(parts, sys.maxsize), MAX_FIELD_CHARS)) for parts in lines]}
 
 
 def divider() -> Block:
@@ -161,56 +161,56 @@ def divider() -> Block:
 
 def actions(*buttons: Block) -> Block:
     """A row of buttons."""
-    if not 1 <= len(buttons) <= BUTTONS:
-        raise TooLong(f"{len(buttons)} buttons in one row, Slack takes 1 to {BUTTONS}")
+    if not 1 <= len(buttons) <= MAX_BUTTONS_PER_ROW:
+        raise TooLong(f"{len(buttons)} buttons in one row, Slack takes 1 to {MAX_BUTTONS_PER_ROW}")
     return {"type": "actions", "elements": list(buttons)}
 
 
 def confirm(title: str, text: str, yes: str, no: str = "Back") -> Block:
     """Slack's own dialog before a click counts."""
-    return {"title": _plain(title, 100), "text": _plain(text, 300), "confirm": _plain(yes, 30), "deny": _plain(no, 30)}
+    return {"title": _plain_text(title, 100), "text": _plain_text(text, 300), "confirm": _plain_text(yes, 30), "deny": _plain_text(no, 30)}
 
 
 def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block | None = None) -> Block:
     """A click that carries `value`, whole."""
     block = {
         "type": "button",
-        "text": _plain(text, BUTTON),
-        "action_id": _whole("action_id", action_id, ACTION_ID),
-        "value": _whole("value", value, VALUE),
+        "text": _plain_text(text, MAX_BUTTON_CHARS),
+        "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS),
+        "value": _require_size("value", value, MAX_VALUE_CHARS),
     }
     return block | ({"style": style} if style else {}) | ({"confirm": ask} if ask else {})
 
 
-def feedback(action_id: str, yes: tuple[str, str], no: tuple[str, str]) -> Block:
+def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) -> Block:
     """Slack's own two buttons for it; each is (words, value), the value whole."""
 
     def one(words: str, value: str) -> Block:
-        return {"text": _plain(words, BUTTON), "value": _whole("value", value, VALUE), "accessibility_label": words}
+        return {"text": _plain_text(words, MAX_BUTTON_CHARS), "value": _require_size("value", value, MAX_VALUE_CHARS), "accessibility_label": words}
 
-    buttons = {"type": "feedback_buttons", "action_id": _whole("action_id", action_id, ACTION_ID)}
+    buttons = {"type": "feedback_buttons", "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS)}
     return {"type": "context_actions", "elements": [buttons | {"positive_button": one(*yes), "negative_button": one(*no)}]}
 
 
-def field_input(block_id: str, label: str, element: Block, *, hint: str = "", optional: bool = False) -> Block:
+def input_block(block_id: str, label: str, element: Block, *, hint: str = "", optional: bool = False) -> Block:
     """A labelled input of a modal; its value is found under (block_id, block_id)."""
-    element = {**element, "action_id": _whole("block_id", block_id, ACTION_ID)}
-    block: Block = {"type": "input", "block_id": block_id, "label": _plain(label, 200), "element": element, "optional": optional}
-    return block | ({"hint": _plain(hint, 500)} if hint else {})
+    element = {**element, "action_id": _require_size("block_id", block_id, MAX_ACTION_ID_CHARS)}
+    block: Block = {"type": "input", "block_id": block_id, "label": _plain_text(label, 200), "element": element, "optional": optional}
+    return block | ({"hint": _plain_text(hint, 500)} if hint else {})
 
 
-def text_input(*, initial: str = "", multiline: bool = False, most: int = INPUT) -> Block:
+def text_input(*, initial: str = "", multiline: bool = False, most: int = MAX_INPUT_CHARS) -> Block:
     """Free text."""
-    element: Block = {"type": "plain_text_input", "multiline": multiline, "max_length": min(most, INPUT)}
-    return element | ({"initial_value": _whole("initial value", initial, min(most, INPUT))} if initial else {})
+    element: Block = {"type": "plain_text_input", "multiline": multiline, "max_length": min(most, MAX_INPUT_CHARS)}
+    return element | ({"initial_value": _require_size("initial value", initial, min(most, MAX_INPUT_CHARS))} if initial else {})
 
 
 def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -> Block:
     """A choice of (value, words) under headings; a heading with more than a hundred choices is continued under another."""
-    made = [_group(heading, rows) for name, whole in groups.items() if whole for heading, rows in _hundreds(name, whole)]
+    made = [_option_group(heading, rows) for name, whole in groups.items() if whole for heading, rows in _split_option_groups(name, whole)]
     options = [option for group in made for option in group["options"]]
     chosen = next((option for option in options if option["value"] == initial), None)
-    element: Block = {"type": "static_select", "option_groups": made[:OPTIONS]}
+    element: Block = {"type": "static_select", "option_groups": made[:MAX_OPTIONS]}
     return element | ({"initial_option": chosen} if chosen else {})
 
 
@@ -222,64 +222,64 @@ def select_person(initial: str = "") -> Block:
 
 def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
     """A small menu of (value, words); values whole."""
-    if not 1 <= len(rows) <= OVERFLOW:
-        raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {OVERFLOW}")
-    options = [{"text": _plain(words, OPTION), "value": _whole("option", value, OPTION_VALUE)} for value, words in rows]
-    return {"type": "overflow", "action_id": _whole("action_id", action_id, ACTION_ID), "options": options}
+    if not 1 <= len(rows) <= MAX_OVERFLOW_OPTIONS:
+        raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {MAX_OVERFLOW_OPTIONS}")
+    options = [{"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)} for value, words in rows]
+    return {"type": "overflow", "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS), "options": options}
 
 
-def choice(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
+def select_row(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
     """A select in a message. A choice has no value beside its own, so the block's id is what `carried` comes back as, whole."""
-    element = select(groups) | {"action_id": _whole("action_id", action_id, ACTION_ID), "placeholder": _plain(placeholder, OPTION)}
-    return {"type": "actions", "block_id": _whole("block_id", carried, ACTION_ID), "elements": [element]}
+    element = select(groups) | {"action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS), "placeholder": _plain_text(placeholder, MAX_OPTION_CHARS)}
+    return {"type": "actions", "block_id": _require_size("block_id", carried, MAX_ACTION_ID_CHARS), "elements": [element]}
 
 
-def _hundreds(name: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, Sequence[tuple[str, str]]]]:
-    parts = [rows[i : i + OPTIONS] for i in range(0, len(rows), OPTIONS)]
+def _split_option_groups(name: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, Sequence[tuple[str, str]]]]:
+    parts = [rows[i : i + MAX_OPTIONS] for i in range(0, len(rows), MAX_OPTIONS)]
     return [(name if n == 0 else f"{name} ({n + 1})", part) for n, part in enumerate(parts)]
 
 
-def _group(heading: str, rows: Sequence[tuple[str, str]]) -> Block:
-    options = [{"text": _plain(words, OPTION), "value": _whole("option", value, OPTION_VALUE)} for value, words in rows]
-    return {"label": _plain(heading, OPTION), "options": options}
+def _option_group(heading: str, rows: Sequence[tuple[str, str]]) -> Block:
+    options = [{"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)} for value, words in rows]
+    return {"label": _plain_text(heading, MAX_OPTION_CHARS), "options": options}
 
 
 def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str, metadata: str) -> Block:
     """A dialog. `metadata` comes back with the submission, whole."""
     return {
         "type": "modal",
-        "callback_id": _whole("callback_id", callback_id, ACTION_ID),
-        "title": _plain(title, TITLE),
-        "submit": _plain(submit, TITLE),
-        "close": _plain("Back", TITLE),
-        "private_metadata": _whole("private_metadata", metadata, METADATA),
-        "blocks": fit(list(blocks), MOST_MODAL_BLOCKS),
+        "callback_id": _require_size("callback_id", callback_id, MAX_ACTION_ID_CHARS),
+        "title": _plain_text(title, MAX_TITLE_CHARS),
+        "submit": _plain_text(submit, MAX_TITLE_CHARS),
+        "close": _plain_text("Back", MAX_TITLE_CHARS),
+        "private_metadata": _require_size("private_metadata", metadata, MAX_METADATA_CHARS),
+        "blocks": fit_blocks(list(blocks), MAX_MODAL_BLOCKS),
     }
 
 
-def page(title: str, blocks: Sequence[Block]) -> Block:
+def read_only_modal(title: str, blocks: Sequence[Block]) -> Block:
     """A dialog to read and to close."""
-    shown = fit(list(blocks), MOST_MODAL_BLOCKS)
-    return {"type": "modal", "title": _plain(title, TITLE), "close": _plain("Close", TITLE), "blocks": shown}
+    shown = fit_blocks(list(blocks), MAX_MODAL_BLOCKS)
+    return {"type": "modal", "title": _plain_text(title, MAX_TITLE_CHARS), "close": _plain_text("Close", MAX_TITLE_CHARS), "blocks": shown}
 
 
-def home(blocks: Sequence[Block]) -> Block:
+def home_view(blocks: Sequence[Block]) -> Block:
     """The App Home tab."""
-    return {"type": "home", "blocks": fit(list(blocks), MOST_MODAL_BLOCKS)}
+    return {"type": "home", "blocks": fit_blocks(list(blocks), MAX_MODAL_BLOCKS)}
 
 
-def fit(blocks: Sequence[Block], most: int = MOST_BLOCKS) -> list[Block]:
+def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
     """At most `most` blocks and MOST_TEXT of text. Buttons and inputs stay; what goes is counted where it stood last."""
-    if len(blocks) <= most and sum(map(weight, blocks)) <= MOST_TEXT:
+    if len(blocks) <= most and sum(map(count_text_chars, blocks)) <= MAX_MESSAGE_CHARS:
         return list(blocks)
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
     anchors = set(sorted(anchors)[: most - 1])
-    places, room = most - 1 - len(anchors), MOST_TEXT - 100 - sum(weight(blocks[i]) for i in anchors)
+    places, room = most - 1 - len(anchors), MAX_MESSAGE_CHARS - 100 - sum(count_text_chars(blocks[i]) for i in anchors)
     kept = set(anchors)
     for i, block in enumerate(blocks):
         if i in anchors:
             continue
-        places, room = places - 1, room - weight(block)
+        places, room = places - 1, room - count_text_chars(block)
         if places < 0 or room < 0:
             break
         kept.add(i)
@@ -288,8 +288,8 @@ def fit(blocks: Sequence[Block], most: int = MOST_BLOCKS) -> list[Block]:
     return [*blocks[:gap], note, *(blocks[i] for i in range(gap, len(blocks)) if i in kept)]
 
 
-def weight(block: Any) -> int:
+def count_text_chars(block: Any) -> int:
     """The length of all texts in a block."""
     if isinstance(block, dict):
-        return sum(size(v) if k == "text" and isinstance(v, str) else weight(v) for k, v in block.items())
-    return sum(map(weight, block)) if isinstance(block, list) else 0
+        return sum(count_utf16_units(v) if k == "text" and isinstance(v, str) else count_text_chars(v) for k, v in block.items())
+    return sum(map(count_text_chars, block)) if isinstance(block, list) else 0

@@ -20,7 +20,7 @@ class OldButton(Refusal):
         super().__init__("This button belongs to an older version of RackMedic. Reply `status` in the thread for a current card.")
 
 
-class Stale(Refusal):
+class StaleCard(Refusal):
     """The card is not one that can be acted on any more."""
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class BadForm(Exception):
         self.problems = dict(problems)
 
 
-MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+MALFORMED_PAYLOAD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 """What a payload raises that no button or form of ours could have sent: another shape, no JSON, or JSON nested without end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class ButtonClick:
     """A click: `does` is what the button stands for (an item kind, or `close_form`)."""
 
     does: str
@@ -50,47 +50,47 @@ class Press:
     """What was chosen of a select."""
 
 
-def carry(incident: str, item: str = "") -> str:
+def encode_button_value(incident: str, item: str = "") -> str:
     """The value of a button."""
     return json.dumps({"incident": incident, "item": item}, separators=(",", ":"))
 
 
-def read_press(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> Press:
+def parse_button_click(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> ButtonClick:
     """The inverse, for the buttons of one card: action id → what it does."""
     try:
         action = payload["actions"][0]
         carried = json.loads(action["value"])
-        return Press(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
-    except MALFORMED as wrong:
+        return ButtonClick(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
 
 
-def read_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> Press:
+def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> ButtonClick:
     """The same of a select, whose block carries what a button's value does."""
     try:
         action = payload["actions"][0]
         carried = json.loads(action["block_id"])
         chosen = str(action["selected_option"]["value"])
-        return Press(choices[action["action_id"]], str(carried["incident"]), str(carried["item"]), chosen)
-    except MALFORMED as wrong:
+        return ButtonClick(choices[action["action_id"]], str(carried["incident"]), str(carried["item"]), chosen)
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
 
 
-def form_about(payload: Mapping[str, Any]) -> tuple[str, str]:
+def parse_form_target(payload: Mapping[str, Any]) -> tuple[str, str]:
     """(approval, digest) that the form was opened for. Stale for a form that is not ours."""
     try:
         kept = json.loads(payload["view"]["private_metadata"])
         approval, digest = str(kept["approval"]), str(kept["digest"])
-    except MALFORMED as wrong:
-        raise Stale from wrong
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise StaleCard from wrong
     if not is_digest(digest):
-        raise Stale
+        raise StaleCard
     return approval, digest
 
 
-def form_text(payload: Mapping[str, Any], block: str) -> str:
+def get_form_text(payload: Mapping[str, Any], block: str) -> str:
     """What was written in a field. Stale where the form has no such field."""
     try:
         return str(payload["view"]["state"]["values"][block][block].get("value") or "").strip()
-    except MALFORMED as wrong:
-        raise Stale from wrong
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise StaleCard from wrong

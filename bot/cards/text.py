@@ -11,29 +11,29 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Literal
 
-from kb.redact import BLANKS, visible
+from kb.redact import BLANK_CHARS, show_invisible
 
-MOST_READ = 200_000
+MAX_READ_CHARS = 200_000
 """Longer texts are cut before they are looked at: no card shows more, and cleaning costs time."""
 
-CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
+CUT_NOTE_CHARS, HIDDEN_LINES_NOTE_CHARS = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
 """Room kept for the words that say how much was cut."""
 
-SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
-LOOKALIKES, QUIET = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
-SAY = re.compile(r"`([^`\n]{1,120})`")
-ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
-EMOJI = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
+SPACE_TRANSLATION = str.maketrans(dict.fromkeys(BLANK_CHARS, " "))
+LOOKALIKE_TRANSLATION, EMPHASIS_TRANSLATION = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
+BACKTICK_PATTERN = re.compile(r"`([^`\n]{1,120})`")
+ENTITY_PATTERN = re.compile(r"&(?=(?:amp|lt|gt);)")
+EMOJI_PATTERN = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
 """A code's first sign. Slack's names have a hundred characters at most; without an end a long word after each sign would be read to its end."""
-ADDRESS = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
+ADDRESS_PATTERN = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
 """A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons to copy."""
-WEB, MOST_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
-_RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-RIGHT_TO_LEFT = re.compile(f"[{_RTL}]")
+WEB_URL_PATTERN, MAX_URL_CHARS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
+_RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+RIGHT_TO_LEFT_PATTERN = re.compile(f"[{_RTL_RANGES}]")
 """Hebrew, Arabic and their kin."""
-APART, TOGETHER = "\u2068", "\u2069"
-OPENING, CLOSING = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
-SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
+ISOLATE_START, ISOLATE_END = "\u2068", "\u2069"
+OPENING_PUNCTUATION, CLOSING_PUNCTUATION = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
+SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
 class BadId(ValueError):
@@ -69,20 +69,20 @@ def italic(text: str) -> Span:
 
 def mention_group(group: str) -> Span:
     """The approver group: the only mention RackMedic ever makes."""
-    return Span(f"<!subteam^{_slack_id(group)}>", "token")
+    return Span(f"<!subteam^{_require_slack_id(group)}>", "token")
 
 
-def channel_name(channel: str) -> Span:
+def channel_link(channel: str) -> Span:
     """A channel by its name, as far as each reader may know it."""
-    return Span(f"<#{_slack_id(channel)}>", "token")
+    return Span(f"<#{_require_slack_id(channel)}>", "token")
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
     """A link to a thread of our own workspace. Beside it RackMedic makes `web_link` alone."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
-    team, channel = _slack_id(team), _slack_id(channel)
-    words = _escape(_one_line(_seen(label))).replace("|", "¦") or "thread"
+    team, channel = _require_slack_id(team), _require_slack_id(channel)
+    words = _escape_mrkdwn(_collapse_whitespace(_make_visible(label))).replace("|", "¦") or "thread"
     return Span(f"<https://app.slack.com/client/{team}/{channel}/thread/{channel}-{thread_ts}|{words}>", "token")
 
 
@@ -91,30 +91,30 @@ def web_link(url: str, label: str) -> Span:
 
     Raises BadId for an address that could hold anything else.
     """
-    if len(url) > MOST_URL or not WEB.fullmatch(url):
+    if len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
         raise BadId(f"url={url[:80]!r}")
-    words = _escape(_one_line(_seen(label))).replace("|", "¦") or "ticket"
-    return Span(f"<{_escape(url)}|{words}>", "token")
+    words = _escape_mrkdwn(_collapse_whitespace(_make_visible(label))).replace("|", "¦") or "ticket"
+    return Span(f"<{_escape_mrkdwn(url)}|{words}>", "token")
 
 
-def answer_line(words: str) -> Line:
+def parse_backticks(words: str) -> Line:
     """A line of an answer of ours, in which what to say stands between back-ticks: that is code."""
-    return tuple(code(part) if odd % 2 else part for odd, part in enumerate(SAY.split(words)) if part)
+    return tuple(code(part) if odd % 2 else part for odd, part in enumerate(BACKTICK_PATTERN.split(words)) if part)
 
 
-def moment(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
+def format_slack_date(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
     """A time as each reader's own clock shows it; where Slack does not, in UTC."""
     at = at.astimezone(UTC)
     shown = {"time": "{time_secs}", "ago": "{ago}"}[form]
     return Span(f"<!date^{int(at.timestamp())}^{shown}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
 
 
-def utc(at: datetime) -> str:
+def format_utc_time(at: datetime) -> str:
     """The same for everybody, `03:10:00 UTC`; for what people compare with logs."""
     return f"{at.astimezone(UTC):%H:%M:%S} UTC"
 
 
-def exact(text: str) -> str:
+def escape_ambiguous(text: str) -> str:
     """Text that somebody vouches for. Printable ASCII stays; a back-tick, whatever is not ASCII, a blank that a display would swallow
     and what would make a link become their code in ‹›. So two different texts never look the same."""
     shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
@@ -124,23 +124,23 @@ def exact(text: str) -> str:
 
 def exact_code(text: str) -> Span:
     """`exact` as code inside a line; where it does not fit, `blocks.whole` refuses rather than cuts."""
-    return Span(f"`{_escape(exact(text))}`", "token")
+    return Span(f"`{_escape_mrkdwn(escape_ambiguous(text))}`", "token")
 
 
-def exact_pre(text: str) -> str:
+def exact_code_block(text: str) -> str:
     """`exact` as a block of its own, never cut. Lines are lines, each end marked `↵`, for a line that is wrapped must not look like two;
     a blank that a display would swallow is `·`. Both marks are no ASCII, so no text of anybody's shows them."""
-    lines = exact(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
-    return f"```\n{_escape(lines)}\n```"
+    lines = escape_ambiguous(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
+    return f"```\n{_escape_mrkdwn(lines)}\n```"
 
 
-def _slack_id(value: str) -> str:
-    if not SLACK_ID.fullmatch(value):
+def _require_slack_id(value: str) -> str:
+    if not SLACK_ID_PATTERN.fullmatch(value):
         raise BadId(f"{value!r} is not a Slack id")
     return value
 
 
-def size(text: str) -> int:
+def count_utf16_units(text: str) -> int:
     """Length as Slack may count it: UTF-16 units, never less than characters."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
@@ -151,164 +151,164 @@ def defang(text: str) -> str:
     return re.sub(r"(?<!hxxp)(?<!hxxps)://", "[:]//", text)
 
 
-def plain(text: str) -> str:
+def strip_markup(text: str) -> str:
     """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes, and so does
     an ampersand where it could be read as an escape. Any other stays: a command with `&&` is shown as it is."""
-    return ENTITY.sub("＆", _one_line(_seen(text)).translate(LOOKALIKES))
+    return ENTITY_PATTERN.sub("＆", _collapse_whitespace(_make_visible(text)).translate(LOOKALIKE_TRANSLATION))
 
 
-def _seen(text: str) -> str:
+def _make_visible(text: str) -> str:
     """What hides shows, and addresses cannot be clicked. A typographer's space is a space: here nobody vouches for it (`exact` is for that)."""
-    return defang(visible(text[:MOST_READ].replace("\r\n", "\n").translate(SPACES)))
+    return defang(show_invisible(text[:MAX_READ_CHARS].replace("\r\n", "\n").translate(SPACE_TRANSLATION)))
 
 
-def _one_line(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())
 
 
-def _escape(text: str) -> str:
+def _escape_mrkdwn(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _quiet(text: str) -> str:
+def _neutralize_emphasis(text: str) -> str:
     """Emphasis that a quoted text brings along loses its meaning."""
-    return re.sub(r"(?<!\w)_|_(?!\w)", "＿", text.translate(QUIET))
+    return re.sub(r"(?<!\w)_|_(?!\w)", "＿", text.translate(EMPHASIS_TRANSLATION))
 
 
-def _without_emoji(words: str) -> str:
+def _neutralize_emoji(words: str) -> str:
     """Show addresses as code, and take the meaning from what Slack would read as an emoji elsewhere."""
-    if not EMOJI.search(words):
+    if not EMOJI_PATTERN.search(words):
         return words
     shown, end = "", 0
-    for found in ADDRESS.finditer(words):
-        if EMOJI.search(found[0]):
-            shown += f"{EMOJI.sub('꞉', words[end : found.start()])}`{found[0]}`"
+    for found in ADDRESS_PATTERN.finditer(words):
+        if EMOJI_PATTERN.search(found[0]):
+            shown += f"{EMOJI_PATTERN.sub('꞉', words[end : found.start()])}`{found[0]}`"
             end = found.end()
-    return shown + EMOJI.sub("꞉", words[end:])
+    return shown + EMOJI_PATTERN.sub("꞉", words[end:])
 
 
-def _clean(span: Span) -> str:
+def _clean_span(span: Span) -> str:
     """The span's words before escaping, on one line."""
     if span.style == "token":
         return span.text
-    words = _one_line(_seen(span.text))
-    return words.replace("`", "ˋ") if span.style == "code" else _quiet(words)
+    words = _collapse_whitespace(_make_visible(span.text))
+    return words.replace("`", "ˋ") if span.style == "code" else _neutralize_emphasis(words)
 
 
-def _mark(words: str, style: str) -> str:
+def _apply_style(words: str, style: str) -> str:
     if not words:
         return ""
     if style == "token":
         return words
     mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
     if style == "code":  # what is copied holds no sign that nobody sees
-        return _apart(f"`{_escape(words)}`")
-    return f"{mark}{_escape(names_apart(_without_emoji(words)))}{mark}"
+        return _isolate_rtl(f"`{_escape_mrkdwn(words)}`")
+    return f"{mark}{_escape_mrkdwn(isolate_rtl_words(_neutralize_emoji(words)))}{mark}"
 
 
-def names_apart(words: str) -> str:
+def isolate_rtl_words(words: str) -> str:
     """Words that are read from right to left, set apart with what belongs to them, so that the sentence around keeps its order."""
-    if not RIGHT_TO_LEFT.search(words):
+    if not RIGHT_TO_LEFT_PATTERN.search(words):
         return words
-    runs = groupby(words.split(" "), lambda word: bool(RIGHT_TO_LEFT.search(word)))
-    return " ".join(_within(" ".join(run)) if turned else " ".join(run) for turned, run in runs)
+    runs = groupby(words.split(" "), lambda word: bool(RIGHT_TO_LEFT_PATTERN.search(word)))
+    return " ".join(_isolate_run(" ".join(run)) if turned else " ".join(run) for turned, run in runs)
 
 
-def _within(run: str) -> str:
+def _isolate_run(run: str) -> str:
     """The run without the signs of the sentence at its ends."""
-    bare = run.lstrip(OPENING)
-    core = bare.rstrip(CLOSING)
-    return f"{run[: len(run) - len(bare)]}{_apart(core)}{bare[len(core) :]}"
+    bare = run.lstrip(OPENING_PUNCTUATION)
+    core = bare.rstrip(CLOSING_PUNCTUATION)
+    return f"{run[: len(run) - len(bare)]}{_isolate_rtl(core)}{bare[len(core) :]}"
 
 
-def _apart(text: str) -> str:
-    return f"{APART}{text}{TOGETHER}" if RIGHT_TO_LEFT.search(text) else text
+def _isolate_rtl(text: str) -> str:
+    return f"{ISOLATE_START}{text}{ISOLATE_END}" if RIGHT_TO_LEFT_PATTERN.search(text) else text
 
 
-def _spaced(part: Part) -> tuple[str, str, str]:
+def _split_edge_blanks(part: Part) -> tuple[str, str, str]:
     """A plain part keeps one blank at either end, so that words do not run together: (before, words, after)."""
     span = part if isinstance(part, Span) else Span(part)
-    words = _clean(span)
+    words = _clean_span(span)
     if span.style != "plain" or not span.text:
         return ("", words, "")
     before, after = (" " if edge.isspace() else "" for edge in (span.text[0], span.text[-1]))
     return (before, words, after) if words else (before, "", "")
 
 
-def line(*parts: Part) -> Line:
+def build_line(*parts: Part) -> Line:
     """One line of a card."""
     return parts
 
 
-def show(parts: Sequence[Part], limit: int) -> str:
+def render_line(parts: Sequence[Part], limit: int) -> str:
     """One line as mrkdwn, at most `limit` long; what does not fit is counted at its end."""
-    out, room = "", limit - CUT
+    out, room = "", limit - CUT_NOTE_CHARS
     for i, part in enumerate(parts):
         style = part.style if isinstance(part, Span) else "plain"
-        before, words, after = _spaced(part)
-        piece = before + _mark(words, style) + after
-        if size(out) + size(piece) <= room or (i == len(parts) - 1 and size(out) + size(piece) <= limit):
+        before, words, after = _split_edge_blanks(part)
+        piece = before + _apply_style(words, style) + after
+        if count_utf16_units(out) + count_utf16_units(piece) <= room or (i == len(parts) - 1 and count_utf16_units(out) + count_utf16_units(piece) <= limit):
             out += piece
             continue
-        kept = "" if style == "token" else _fitting(words, style, room - size(out) - len(before))
+        kept = "" if style == "token" else _fit_prefix(words, style, room - count_utf16_units(out) - len(before))
         left = len(words) - len(kept) + sum(len(rest.text if isinstance(rest, Span) else rest) for rest in parts[i + 1 :])
-        return f"{out}{before}{_mark(kept, style)}… (+{min(left, 999_999):,})"
+        return f"{out}{before}{_apply_style(kept, style)}… (+{min(left, 999_999):,})"
     return out.strip()
 
 
-def _fitting(words: str, style: str, room: int) -> str:
+def _fit_prefix(words: str, style: str, room: int) -> str:
     """A beginning of `words` whose mrkdwn fits: the longest, as far as its marks are spread evenly."""
     kept = max(0, min(len(words), room))
-    while kept and (over := size(_mark(words[:kept], style)) - room) > 0:
+    while kept and (over := count_utf16_units(_apply_style(words[:kept], style)) - room) > 0:
         kept = max(0, kept - max(1, over * kept // (room + over)))  # what is too much, by the share that marks add
     return words[:kept].rstrip()
 
 
-def stack(lines: Iterable[Sequence[Part]], limit: int) -> str:
+def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
     """Lines below each other, at most `limit` long; lines that do not fit are counted."""
     rows = list(lines)
-    most = limit if len(rows) == 1 else limit - TAIL
-    return _pile((show(parts, most) for parts in rows), len(rows), limit)
+    most = limit if len(rows) == 1 else limit - HIDDEN_LINES_NOTE_CHARS
+    return _join_rows((render_line(parts, most) for parts in rows), len(rows), limit)
 
 
-def _pile(rows: Iterable[str], total: int, limit: int) -> str:
+def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
     """Rows until `limit`. A row alone must leave room for the line that counts the rest."""
     kept: list[str] = []
     used = 0
     for i, row in enumerate(rows):
-        if used + size(row) + (0 if i == total - 1 else TAIL) > limit:
+        if used + count_utf16_units(row) + (0 if i == total - 1 else HIDDEN_LINES_NOTE_CHARS) > limit:
             left = min(total - i, 999_999)
             return "\n".join([*kept, f"… {left:,} more line{'s' if left > 1 else ''}"])
         kept.append(row)
-        used += size(row) + 1
+        used += count_utf16_units(row) + 1
     return "\n".join(kept)
 
 
-def pre(rows: Iterable[str], limit: int, width: int = 300) -> str:
+def code_block(rows: Iterable[str], limit: int, width: int = 300) -> str:
     """A block of monospace lines. Blanks inside lines are kept, back-ticks are broken, every line is cut at `width`."""
     whole = list(rows) or [" "]
     room = limit - 2 * len("```\n")
-    width = min(width, room - TAIL - CUT)
-    return f"```\n{_pile((_code_row(row, width) for row in whole), len(whole), room)}\n```"
+    width = min(width, room - HIDDEN_LINES_NOTE_CHARS - CUT_NOTE_CHARS)
+    return f"```\n{_join_rows((_render_code_row(row, width) for row in whole), len(whole), room)}\n```"
 
 
-def _code_row(row: str, width: int) -> str:
-    words = _seen(row).replace("\n", " ").replace("`", "ˋ").expandtabs(4).rstrip()
-    kept = _fitting(words, "plain", width)
-    return _escape(kept) + (f"… (+{len(words) - len(kept):,})" if len(kept) < len(words) else "")
+def _render_code_row(row: str, width: int) -> str:
+    words = _make_visible(row).replace("\n", " ").replace("`", "ˋ").expandtabs(4).rstrip()
+    kept = _fit_prefix(words, "plain", width)
+    return _escape_mrkdwn(kept) + (f"… (+{len(words) - len(kept):,})" if len(kept) < len(words) else "")
 
 
-def clip(text: str, limit: int) -> str:
+def clip_text(text: str, limit: int) -> str:
     """`plain` text of at most `limit`, for headers, buttons and titles."""
-    words = plain(text)
-    if size(words) <= limit:
+    words = strip_markup(text)
+    if count_utf16_units(words) <= limit:
         return words
-    return f"{beginning(words, limit - 1)}…"
+    return f"{truncate_text(words, limit - 1)}…"
 
 
-def beginning(words: str, room: int) -> str:
+def truncate_text(words: str, room: int) -> str:
     """The longest beginning that Slack counts as at most `room`."""
     kept = words[:room]
-    while size(kept) > room:
+    while count_utf16_units(kept) > room:
         kept = kept[:-1]
     return kept.rstrip()

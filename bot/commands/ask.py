@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bot.commands.expecting import expect
-from bot.terminal.edge import answer, fail, letters, run, tell
-from bot.terminal.edge import settings as settings_of
-from bot.terminal.options import Attach, Config, Hosts, Inventory, Json, Sandbox
+from bot.terminal.edge import call_or_exit, exit_with_error, replace_surrogates, run_async_command, print_text
+from bot.terminal.edge import load_settings_or_exit as settings_of
+from bot.terminal.options import AttachOption, ConfigOption, HostsOption, InventoryOption, JsonOption, SandboxOption
 
 PANEL = "Ask from a terminal; changes nothing on any host"
 commands = typer.Typer()
@@ -18,25 +18,25 @@ commands = typer.Typer()
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
 def diagnose(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
-    hosts: Hosts = "",
-    inventory: Inventory = None,
-    attach: Attach = None,
-    sandbox: Sandbox = None,
+    hosts: HostsOption = "",
+    inventory: InventoryOption = None,
+    attach: AttachOption = None,
+    sandbox: SandboxOption = None,
     replies: Annotated[
         Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
     ] = None,
-    config: Config = None,
-    json: Json = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
-    from bot.terminal.requests import DiagnoseRequest, piped_text, read_logs, replies_of
+    from bot.terminal.requests import DiagnoseRequest, read_piped_text, read_logs, load_replies
 
-    said = answer(piped_text) if text == "-" else text
-    request = answer(lambda: DiagnoseRequest(letters(said), hosts, inventory, read_logs(attach or ()), sandbox, replies_of(replies)))
+    said = call_or_exit(read_piped_text) if text == "-" else text
+    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies)))
     settings = settings_of(config)
-    from bot.terminal.diagnose import diagnose_once
+    from bot.terminal.diagnose import run_diagnose_command
 
-    run(lambda: diagnose_once(settings, request, as_json=json))
+    run_async_command(lambda: run_diagnose_command(settings, request, as_json=json))
 
 
 @commands.command(
@@ -45,16 +45,16 @@ def diagnose(
 )
 def chat(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
-    hosts: Hosts = "",
-    inventory: Inventory = None,
-    attach: Attach = None,
-    sandbox: Sandbox = None,
+    hosts: HostsOption = "",
+    inventory: InventoryOption = None,
+    attach: AttachOption = None,
+    sandbox: SandboxOption = None,
     by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Where outputs, pictures and the report are written; printed without.")
     ] = None,
-    config: Config = None,
-    json: Json = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing.
 
@@ -64,24 +64,24 @@ def chat(
     """
     from bot.terminal.requests import DiagnoseRequest, read_logs
 
-    said = text if text or sandbox else _what_is_wrong()
-    request = answer(lambda: DiagnoseRequest(letters(said), hosts, inventory, read_logs(attach or ()), sandbox))
+    said = text if text or sandbox else _prompt_for_problem()
+    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox))
     settings = settings_of(config)
-    from bot.terminal.chat import chat as talk
+    from bot.terminal.chat import run_chat as talk
 
-    run(lambda: talk(settings, request, by, as_json=json, save=save))
+    run_async_command(lambda: talk(settings, request, by, as_json=json, save=save))
 
 
-def _what_is_wrong() -> str:
+def _prompt_for_problem() -> str:
     """Typed when asked for, or the first line of what is piped in."""
     if not sys.stdin.isatty():
-        from bot.terminal.piped import first_piped_line
+        from bot.terminal.piped import read_first_piped_line
 
-        return first_piped_line().strip()
+        return read_first_piped_line().strip()
     try:
         return str(typer.prompt("What is wrong?", prompt_suffix=" ", err=True))
     except typer.Abort:
-        fail("interrupted", 130)
+        exit_with_error("interrupted", 130)
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
@@ -90,7 +90,7 @@ def look(
         str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
     ],
     checks: Annotated[list[str] | None, typer.Argument(metavar="CHECK", help="Checks to run; default: all passive ones.")] = None,
-    inventory: Inventory = None,
+    inventory: InventoryOption = None,
     heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
     exclusive: Annotated[
@@ -99,33 +99,33 @@ def look(
     fresh: Annotated[
         bool, typer.Option("--fresh", show_default=False, help="Ask the hosts anew; from the terminal that is always so.")
     ] = True,
-    sandbox: Sandbox = None,
-    config: Config = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
     json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
 ) -> None:
     """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
     from bot.terminal.requests import LookRequest
 
-    request = answer(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
+    request = call_or_exit(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
     settings = settings_of(config)
-    from bot.terminal.look import look_once
+    from bot.terminal.look import run_look_command
 
-    run(lambda: look_once(settings, request))
+    run_async_command(lambda: run_look_command(settings, request))
 
 
 @commands.command(rich_help_panel=PANEL)
 def job(
     job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
-    inventory: Inventory = None,
-    sandbox: Sandbox = None,
-    config: Config = None,
-    json: Json = False,
+    inventory: InventoryOption = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """What the scheduler says of a job: its hosts, ranks, state and environment."""
     settings = settings_of(config)
-    from bot.terminal.job import job_once
+    from bot.terminal.job import run_job_command
 
-    run(lambda: job_once(settings, job_id, inventory, sandbox, as_json=json))
+    run_async_command(lambda: run_job_command(settings, job_id, inventory, sandbox, as_json=json))
 
 
 @commands.command(rich_help_panel=PANEL)
@@ -133,38 +133,38 @@ def classify(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
     most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
     rules: Annotated[bool, typer.Option("--rules", help="Ask no model, also where one is set.")] = False,
-    config: Config = None,
-    json: Json = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     if not said.strip():
-        fail("there is no text to classify: write it, or pipe it in with `-`", 2)
+        exit_with_error("there is no text to classify: write it, or pipe it in with `-`", 2)
     settings = settings_of(config)
     from bot.terminal.classify import classify_text
 
-    run(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
+    run_async_command(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
 def parse(
-    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: ConfigOption = None
 ) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too, and exit 1 where nothing could be."""
-    from bot.run.site import site_checks
-    from bot.terminal.catalogues import fact_line, read_output, unread
+    from bot.run.site import load_all_checks
+    from bot.terminal.catalogues import format_fact_line, parse_check_output, find_unread_reason
     from tools.checks import CHECKS
-    from tools.checks.site.ruled import READS_LOGS
+    from tools.checks.site.ruled import LOG_READING_CHECKS
 
-    settings = settings_of(config) if check not in CHECKS or check in READS_LOGS else None
-    known = answer(lambda: site_checks(settings)) if settings else CHECKS
+    settings = settings_of(config) if check not in CHECKS or check in LOG_READING_CHECKS else None
+    known = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
     if check not in known:
-        fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
-    facts = read_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
+        exit_with_error(f"there is no check {check!r}; known: {' '.join(known)}", 2)
+    facts = parse_check_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
     for fact in facts:
-        tell(fact_line(fact))
-    if why := unread(facts):
-        fail(f"nothing was read: {why}")
+        print_text(format_fact_line(fact))
+    if why := find_unread_reason(facts):
+        exit_with_error(f"nothing was read: {why}")
 
 
 @commands.command(
@@ -174,19 +174,19 @@ def dry_run(
     remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
     values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Its arguments: bdf=0000:9b:00.0.")] = None,
-    inventory: Inventory = None,
-    sandbox: Sandbox = None,
-    config: Config = None,
-    json: Json = False,
+    inventory: InventoryOption = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
     from bot.terminal.requests import DryRunRequest
 
-    request = answer(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
+    request = call_or_exit(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
     settings = settings_of(config)
-    from bot.terminal.dry_run import dry_run_once
+    from bot.terminal.dry_run import run_dry_run_command
 
-    run(lambda: dry_run_once(settings, request))
+    run_async_command(lambda: run_dry_run_command(settings, request))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic report inc-1a2b3c --out inc-1a2b3c.pdf")
@@ -199,9 +199,9 @@ def report(
     customer: Annotated[
         bool, typer.Option("--customer", help="What the customer who reported it may have, in their words and language, and nothing else.")
     ] = False,
-    inventory: Inventory = None,
-    config: Config = None,
-    json: Json = False,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """An incident as one page to keep: timeline, evidence, what was tried, who approved what and why, pictures, what is still held.
 
@@ -209,12 +209,12 @@ def report(
     """
     from bot.terminal.postmortem import PostmortemRequest, write_report
 
-    request = answer(lambda: PostmortemRequest(incident, form, out, customer, json))
+    request = call_or_exit(lambda: PostmortemRequest(incident, form, out, customer, json))
     settings = settings_of(config)
     from bot.terminal.shared import replace_inventory
 
     settings = replace_inventory(settings, inventory)
-    run(lambda: write_report(settings, request))
+    run_async_command(lambda: write_report(settings, request))
 
 
 @commands.command(
@@ -227,9 +227,9 @@ def explain(
         bool, typer.Option("--verify", help="Check every contract over the reasoning against what is kept; 1 where one is broken.")
     ] = False,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it instead; `-`: to stdout.", allow_dash=True)] = None,
-    sandbox: Sandbox = None,
-    config: Config = None,
-    json: Json = False,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Why the latest diagnosis came to what it says: each cause with its proof, what speaks against it, what moved it and what it calls for.
 
@@ -237,9 +237,9 @@ def explain(
     """
     from bot.terminal.explain import ExplainRequest, explain_incident
 
-    request = answer(lambda: ExplainRequest(incident, sandbox, svg, verify, json))
+    request = call_or_exit(lambda: ExplainRequest(incident, sandbox, svg, verify, json))
     settings = settings_of(config)
-    run(lambda: explain_incident(settings, request))
+    run_async_command(lambda: explain_incident(settings, request))
 
 
 @commands.command(
@@ -263,22 +263,22 @@ def picture(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: its rows on stdout.")
     ] = None,
-    inventory: Inventory = None,
-    config: Config = None,
-    json: Json = False,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """One picture of an incident: a file, or the same as a table of rows for who reads text.
 
     Read from the Redis that `rackmedic serve` uses, open incidents too. The rows are printed where no file is named, and beside it in a terminal.
     """
-    from bot.terminal.picture import PictureRequest, draw_once
+    from bot.terminal.picture import PictureRequest, run_picture_command
 
-    request = answer(lambda: PictureRequest(incident, kind, key, out, json))
+    request = call_or_exit(lambda: PictureRequest(incident, kind, key, out, json))
     settings = settings_of(config)
     from bot.terminal.shared import replace_inventory
 
     settings = replace_inventory(settings, inventory)
-    run(lambda: draw_once(settings, request))
+    run_async_command(lambda: run_picture_command(settings, request))
 
 
 commands.add_typer(expect, rich_help_panel=PANEL)

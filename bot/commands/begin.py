@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import answer, fail, run, tell
-from bot.terminal.edge import settings as settings_of
-from bot.terminal.options import Config, Json
+from bot.terminal.edge import call_or_exit, exit_with_error, run_async_command, print_text
+from bot.terminal.edge import load_settings_or_exit as settings_of
+from bot.terminal.options import ConfigOption, JsonOption
 
 PANEL = "Begin here"
 commands = typer.Typer()
@@ -19,13 +19,13 @@ def demo(
     http: Annotated[bool, typer.Option(help="Slack tells the bot over HTTP (docs/slack-http.md) in place of Socket Mode.")] = False,
 ) -> None:
     """A simulated GPU cluster, a local Slack page and the real bot, until Ctrl-C."""
-    from bot.settings import environment
+    from bot.settings import copy_environment
 
     try:
         from deploy.sandbox.demo import demo as play
     except ModuleNotFoundError as why:
-        fail(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
-    run(lambda: play(environment(), port, http=http))
+        exit_with_error(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
+    run_async_command(lambda: play(copy_environment(), port, http=http))
 
 
 @commands.command(
@@ -40,46 +40,46 @@ def init(
     questions: Annotated[bool, typer.Option("--questions", help="Print every question as a file to fill in, and do nothing.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Begin anew; files that are there are kept as .old.")] = False,
     attempt: Annotated[bool, typer.Option("--try/--no-try", help="Try Slack, Redis and every host with what was written.")] = True,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Ask what the site is made of, write inventory and settings, try them, and say what is left to do. Exit 1 when something must be mended."""
     if questions:
-        from bot.terminal.setup.questions import template
+        from bot.terminal.setup.questions import render_answers_template
 
-        tell(template(str(folder)), end="")
+        print_text(render_answers_template(str(folder)), end="")
         return
-    from bot.terminal.setup.asking import ask
-    from bot.terminal.setup.begin import begin
+    from bot.terminal.setup.asking import prompt_for_answer
+    from bot.terminal.setup.begin import run_init
 
-    run(lambda: begin(folder.absolute(), answers, ask, again=again, attempt=attempt, as_json=json))
+    run_async_command(lambda: run_init(folder.absolute(), answers, prompt_for_answer, again=again, attempt=attempt, as_json=json))
 
 
 @commands.command(rich_help_panel=PANEL)
-def settings(config: Config = None, json: Json = False) -> None:
+def settings(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Every setting: its default, what is set, and what it is for. Exit 2 where what is set cannot be used."""
-    from bot.settings import BadSettings, load
-    from bot.terminal.catalogues import setting_rows, show
+    from bot.settings import BadSettings, load_settings
+    from bot.terminal.catalogues import build_setting_rows, print_catalogue
 
     try:
-        show("Settings", setting_rows(load(config)), json)
+        print_catalogue("Settings", build_setting_rows(load_settings(config)), json)
     except BadSettings:
-        show("Settings", setting_rows(), json)
+        print_catalogue("Settings", build_setting_rows(), json)
         settings_of(config)
 
 
 @commands.command(rich_help_panel=PANEL)
 def doctor(
-    config: Config = None,
+    config: ConfigOption = None,
     hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to try; default: all.")] = "",
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended.
 
     Slack, Redis, evidence, the model, the hosts with their keys, and the files you wrote: also routes of alerts that lead to no channel of yours."""
     settings = settings_of(config)
-    from bot.terminal.doctor import examine
+    from bot.terminal.doctor import run_doctor
 
-    run(lambda: examine(settings, hosts, as_json=json))
+    run_async_command(lambda: run_doctor(settings, hosts, as_json=json))
 
 
 @commands.command(rich_help_panel=PANEL)
@@ -92,9 +92,9 @@ def manifest(
     """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
     if http and not http.startswith("https://"):
         raise typer.BadParameter("Slack sends to https:// addresses only, such as https://rackmedic.example.com/slack/events")
-    from bot.slack.manifest import as_yaml
+    from bot.slack.manifest import render_yaml
 
-    tell(as_yaml(http), end="")
+    print_text(render_yaml(http), end="")
 
 
 @commands.command(name="node-kit", rich_help_panel=PANEL)
@@ -110,5 +110,5 @@ def node_kit(
     """
     from bot.terminal.node_kit import write_kit
 
-    for path in answer(lambda: write_kit(out, sign)):
-        tell(path)
+    for path in call_or_exit(lambda: write_kit(out, sign)):
+        print_text(path)

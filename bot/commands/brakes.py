@@ -4,44 +4,44 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import run
-from bot.terminal.edge import settings as settings_of
-from bot.terminal.options import Config, Json
+from bot.terminal.edge import run_async_command
+from bot.terminal.edge import load_settings_or_exit as settings_of
+from bot.terminal.options import ConfigOption, JsonOption
 
 PANEL = "Brakes and audit"
 commands = typer.Typer()
 
 
 @commands.command(rich_help_panel=PANEL)
-def stop(why: Annotated[str, typer.Argument(metavar="WHY", help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
+def stop(why: Annotated[str, typer.Argument(metavar="WHY", help="Why; it is shown to everybody.")] = "", config: ConfigOption = None) -> None:
     """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
     settings = settings_of(config)
-    from bot.terminal.ledger import stop as pull
+    from bot.terminal.ledger import engage_kill_switch as pull
 
-    run(lambda: pull(settings, why))
+    run_async_command(lambda: pull(settings, why))
 
 
 @commands.command(rich_help_panel=PANEL)
 def resume(
     group: Annotated[str, typer.Option("--breaker", metavar="GROUP", help="Reset this group's breaker instead.")] = "",
     clock: Annotated[bool, typer.Option("--clock", help="Set the ledger's clock back to this machine's instead.")] = False,
-    config: Config = None,
+    config: ConfigOption = None,
 ) -> None:
     """Take the kill switch off, or reset a group's tripped breaker after looking, or the ledger's clock after a machine ran ahead."""
     settings = settings_of(config)
-    from bot.terminal.ledger import resume as let_go
-    from bot.terminal.ledger import set_back
+    from bot.terminal.ledger import release_brake as let_go
+    from bot.terminal.ledger import rewind_ledger_clock
 
-    run(lambda: set_back(settings) if clock else let_go(settings, group))
+    run_async_command(lambda: rewind_ledger_clock(settings) if clock else let_go(settings, group))
 
 
 @commands.command(rich_help_panel=PANEL)
-def status(config: Config = None, json: Json = False) -> None:
+def status(config: ConfigOption = None, json: JsonOption = False) -> None:
     """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
     settings = settings_of(config)
-    from bot.terminal.ledger import status as brakes
+    from bot.terminal.ledger import print_brake_status as brakes
 
-    run(lambda: brakes(settings, as_json=json))
+    run_async_command(lambda: brakes(settings, as_json=json))
 
 
 ledger = typer.Typer(name="ledger", help="The key that signs approvals and the audit log.", no_args_is_help=True)
@@ -49,12 +49,12 @@ commands.add_typer(ledger, rich_help_panel=PANEL)
 
 
 @ledger.command(name="rotate")
-def ledger_rotate(config: Config = None, json: Json = False) -> None:
+def ledger_rotate(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Go on with a new key. What waits is superseded and proposed anew, what runs ends. Run it again where it was cut off."""
     settings = settings_of(config)
-    from bot.terminal.ledger import rotate
+    from bot.terminal.ledger import run_key_rotation
 
-    run(lambda: rotate(settings, as_json=json))
+    run_async_command(lambda: run_key_rotation(settings, as_json=json))
 
 
 audit = typer.Typer(name="audit", help="The audit log of approvals and actions: verify its chain, or export it.", no_args_is_help=True)
@@ -66,20 +66,20 @@ def audit_verify(
     head: Annotated[
         list[str] | None, typer.Option("--head", metavar="HASH", help="A head from the log or a channel; a chain without it was cut.")
     ] = None,
-    config: Config = None,
-    json: Json = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Walk the chain. Exit 1 when an entry was altered, removed or cut off."""
     settings = settings_of(config)
-    from bot.terminal.ledger import verify
+    from bot.terminal.ledger import verify_audit_log
 
-    run(lambda: verify(settings, tuple(head or ()), as_json=json))
+    run_async_command(lambda: verify_audit_log(settings, tuple(head or ()), as_json=json))
 
 
 @audit.command(name="export")
-def audit_export(config: Config = None) -> None:
+def audit_export(config: ConfigOption = None) -> None:
     """Every entry as JSON lines, oldest first."""
     settings = settings_of(config)
-    from bot.terminal.ledger import export
+    from bot.terminal.ledger import export_audit_log
 
-    run(lambda: export(settings))
+    run_async_command(lambda: export_audit_log(settings))

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import run
-from bot.terminal.edge import settings as settings_of
+from bot.terminal.edge import run_async_command
+from bot.terminal.edge import load_settings_or_exit as settings_of
 from bot.terminal.measures.bench import bench
-from bot.terminal.options import Config, Json
+from bot.terminal.options import ConfigOption, JsonOption
 
 PANEL = "Measure"
 commands = typer.Typer()
@@ -16,14 +16,14 @@ commands = typer.Typer()
 @commands.command(rich_help_panel=PANEL)
 def stats(
     days: Annotated[int, typer.Option("--days", min=1, help="Incidents opened in so many days.")] = 90,
-    config: Config = None,
-    json: Json = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """How incidents went: how many, how soon diagnosed and mended, how often right by what humans closed them with, what people thought."""
     settings = settings_of(config)
-    from bot.terminal.stats import show_stats
+    from bot.terminal.stats import print_stats
 
-    run(lambda: show_stats(settings, days, as_json=json))
+    run_async_command(lambda: print_stats(settings, days, as_json=json))
 
 
 commands.add_typer(bench, rich_help_panel=PANEL)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import fail, run, tell
-from bot.terminal.edge import settings as settings_of
-from bot.terminal.options import Config
+from bot.terminal.edge import exit_with_error, run_async_command, print_text
+from bot.terminal.edge import load_settings_or_exit as settings_of
+from bot.terminal.options import ConfigOption
 from bot.terminal.ticket import ticket
 
 PANEL = "The bot"
@@ -15,27 +15,27 @@ commands = typer.Typer()
 
 @commands.command(rich_help_panel=PANEL)
 def serve(
-    config: Config = None,
+    config: ConfigOption = None,
     front: Annotated[bool, typer.Option("--front", help="Only listen: workers on the same Redis do the rest.")] = False,
 ) -> None:
     """The bot: listen to Slack, diagnose, hand off. Stops cleanly on SIGTERM; everything resumes at the next start."""
     settings = settings_of(config)
-    from bot.settings import missing_for_serve
+    from bot.settings import list_missing_for_serve
 
-    if problems := missing_for_serve(settings):
+    if problems := list_missing_for_serve(settings):
         for problem in problems:
-            tell(problem, err=True)
-        fail(f"{len(problems)} setting(s) missing", 2)
+            print_text(problem, err=True)
+        exit_with_error(f"{len(problems)} setting(s) missing", 2)
     from bot.run.serve import serve as listen
-    from bot.run.workers import own_command
+    from bot.run.workers import build_own_command
 
-    worker = own_command("worker", "--beside", *(["--config", str(config)] if config else []))
-    run(lambda: listen(settings, worker, front=front))
+    worker = build_own_command("worker", "--beside", *(["--config", str(config)] if config else []))
+    run_async_command(lambda: listen(settings, worker, front=front))
 
 
 @commands.command(rich_help_panel=PANEL)
 def worker(
-    config: Config = None,
+    config: ConfigOption = None,
     name: Annotated[
         str, typer.Option("--name", help="What this worker is called among those of its machine; the same after a restart.")
     ] = "worker",
@@ -43,9 +43,9 @@ def worker(
 ) -> None:
     """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
     settings = settings_of(config)
-    from bot.run.serve import work
+    from bot.run.serve import run_worker
 
-    run(lambda: work(settings, beside=beside, name=name))
+    run_async_command(lambda: run_worker(settings, beside=beside, name=name))
 
 
 commands.add_typer(ticket, rich_help_panel=PANEL)

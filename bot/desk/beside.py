@@ -15,42 +15,42 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 log = structlog.get_logger()
-STUCK = 300.0
+MAX_LOOP_STALL_SECONDS = 300.0
 """Seconds for which a loop may stand still. Bounded work is over long before."""
 
 
 @dataclass(slots=True)
-class _Loop:
+class _LoopWatchdog:
     """The loop whose lease it is, and when it last moved."""
 
     loop: asyncio.AbstractEventLoop
     moved: float = field(default_factory=time.monotonic)
 
-    def asked(self) -> bool:
+    def is_responsive(self) -> bool:
         """Whether it moved lately; asks it to move once more."""
-        self.loop.call_soon_threadsafe(self._moves)
-        return time.monotonic() - self.moved < STUCK
+        self.loop.call_soon_threadsafe(self._record_heartbeat)
+        return time.monotonic() - self.moved < MAX_LOOP_STALL_SECONDS
 
-    def _moves(self) -> None:
+    def _record_heartbeat(self) -> None:
         self.moved = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class LeaseRenewer:
     """How a thread renews. `script` answers 0 where the lease is another's; `seconds` is how long a lease lives without."""
 
     url: str
     script: str
     seconds: float
 
-    async def keep(self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]]) -> None:
+    async def renew_until_lost(self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]]) -> None:
         """Renew until the lease is lost, or until nobody could show any more that it is held."""
-        mine = _Loop(asyncio.get_running_loop())
+        mine = _LoopWatchdog(asyncio.get_running_loop())
         stop, over = threading.Event(), asyncio.Event()
 
         def work() -> None:
             try:
-                self._renew(incident, keys, args, mine, stop)
+                self._renew_in_thread(incident, keys, args, mine, stop)
             finally:
                 if not stop.is_set():
                     mine.loop.call_soon_threadsafe(over.set)
@@ -61,13 +61,13 @@ class Beside:
         finally:
             stop.set()
 
-    def _renew(
-        self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]], mine: _Loop, stop: threading.Event
+    def _renew_in_thread(
+        self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]], mine: _LoopWatchdog, stop: threading.Event
     ) -> None:
         shown = time.monotonic()
         with Redis.from_url(self.url, socket_timeout=self.seconds / 4, socket_connect_timeout=self.seconds / 4) as client:
             while time.monotonic() - shown < self.seconds * 0.8 and not stop.wait(self.seconds / 4):
-                if not mine.asked():
+                if not mine.is_responsive():
                     log.error("lease.loop_stands_still", incident=incident)
                     return
                 try:

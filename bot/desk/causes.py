@@ -11,39 +11,39 @@ from collections.abc import Mapping, Sequence
 from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
-from bot.store.keys import Names
-from bot.tasks import awaited
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
 from tools.clock import Clock
 
 
-class Causes:
+class CauseOwnership:
     """Who keeps which cause."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or Names()
-        self._keep = redis.register_script(scripts.KEEP)
+    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
-    async def keep(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
+    async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
         """`causes` are all that it has found by now. Which of them other incidents keep, and who; asking again changes nothing."""
         names = self._names
-        raw = await awaited(self._redis.hget(names.of(incident), "beside"))
+        raw = await to_coroutine(self._redis.hget(names.incident_key(incident), "beside"))
         beside = raw.decode().split() if raw else []
-        keys = [names.open, names.due, names.of(incident, "causes"), names.of(incident)]
-        keys += [key for other in beside for key in (names.of(other), names.of(other, "causes"))]
+        keys = [names.open, names.due, names.incident_key(incident, "causes"), names.incident_key(incident)]
+        keys += [key for other in beside for key in (names.incident_key(other), names.incident_key(other, "causes"))]
         args = [incident, f"{self._clock.now().timestamp():.3f}", len(beside), *beside]
-        keepers = await self._keep(keys=[*keys, *(names.cause(name) for name in causes)], args=args)
+        keepers = await self._keep(keys=[*keys, *(names.cause_key(name) for name in causes)], args=args)
         rows = zip(causes, (keeper.decode() for keeper in keepers), strict=True)
         return {name: keeper for name, keeper in rows if keeper != incident}
 
-    async def keepers(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
+    async def list_owners(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
         """Which of these causes other incidents keep, and who: of the open ones that found it the first. Nothing changes by asking."""
         found: dict[str, str] = {}
         for name in causes:
-            rows = [row.decode() for row in await awaited(self._redis.lrange(self._names.cause(name), 0, -1))]
-            still = [one for one in rows if await self._open(one)]
+            rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._names.cause_key(name), 0, -1))]
+            still = [one for one in rows if await self._is_open(one)]
             if still and still[0] != incident:
                 found[name] = still[0]
         return found
 
-    async def _open(self, incident: str) -> bool:
+    async def _is_open(self, incident: str) -> bool:
         return await self._redis.zscore(self._names.open, incident) is not None

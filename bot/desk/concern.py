@@ -5,16 +5,16 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from graph.reading.hosts import hosts_in, job_in
-from graph.rows import IncidentRows
-from graph.state import Incident
+from graph.reading.hosts import find_hosts, find_job_id
+from graph.rows import IncidentView
+from graph.state import IncidentState
 
-LONGEST, MOST_HOSTS = 4000, 256
-_NUMBERS = re.compile(r"(?<![\w.-])\d[\d.:,/+TZ%-]*")
+MAX_TEXT_CHARS, MAX_HOSTS = 4000, 256
+_NUMBER_PATTERN = re.compile(r"(?<![\w.-])\d[\d.:,/+TZ%-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class IncidentFingerprint:
     """Of two reports the second is about the same when it names the same job or alert, or no host that the first does not concern."""
 
     hosts: tuple[str, ...] = ()
@@ -26,25 +26,25 @@ class Concern:
         return bool(self.hosts or self.job or self.alert)
 
 
-def concern_of(text: str, hosts: Collection[str], *, alert: bool = False) -> Concern:
+def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = False) -> IncidentFingerprint:
     """What a message concerns; `hosts` are those that its place may speak of."""
-    words = text[:LONGEST]
-    return Concern(hosts_in(words, hosts).hosts[:MOST_HOSTS], job_in(words), fingerprint(words) if alert else "")
+    words = text[:MAX_TEXT_CHARS]
+    return IncidentFingerprint(find_hosts(words, hosts).hosts[:MAX_HOSTS], find_job_id(words), compute_alert_fingerprint(words) if alert else "")
 
 
-def fingerprint(alert: str) -> str:
+def compute_alert_fingerprint(alert: str) -> str:
     """The same for one alert as it repeats: its words, and the names in them, without values and times."""
-    words = " ".join(_NUMBERS.sub("#", alert.lower()).split())
+    words = " ".join(_NUMBER_PATTERN.sub("#", alert.lower()).split())
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def concern_after(state: Incident) -> Concern:
+def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
     """What an incident concerns after a turn: what people named, and where its causes were found. The other hosts of a job or a group were
     looked at, which is no reason to take another's trouble with them for the same. A stopped incident concerns nothing: a later report is a new one."""
-    rows = IncidentRows(state)
-    if rows.stopped:
-        return Concern()
-    said = "\n".join([rows.brief.text, *(str(row["text"]) for row in rows.said)])
-    named = hosts_in(said, rows.brief.hosts).hosts
+    rows = IncidentView(state)
+    if rows.is_stopped:
+        return IncidentFingerprint()
+    said = "\n".join([rows.brief.text, *(str(row["text"]) for row in rows.messages)])
+    named = find_hosts(said, rows.brief.hosts).hosts
     found = [host for cause in (rows.report.root_causes if rows.report else ()) for host in cause.hosts]
-    return Concern(tuple(dict.fromkeys((*named, *found)))[:MOST_HOSTS], rows.brief.job)
+    return IncidentFingerprint(tuple(dict.fromkeys((*named, *found)))[:MAX_HOSTS], rows.brief.job)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from graph.rows import IncidentRows
-from graph.state import ABSTAIN, NO_FAULT, Incident, Outcome
+from graph.rows import IncidentView
+from graph.state import ABSTAIN, NO_FAULT, IncidentState, DiagnosisOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class IncidentMetrics:
     """Seconds are from the opening; None for what has not come. `labels`: as diagnosed last."""
 
     opened: datetime
-    outcome: Outcome | Literal[""] = ""
+    outcome: DiagnosisOutcome | Literal[""] = ""
     labels: tuple[str, ...] = ()
     diagnosed: float | None = None
     """When a cause was proven, or that nothing is broken, for the first time."""
@@ -41,12 +41,12 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MetricsSummary:
     """All courses in numbers. Durations are in seconds."""
 
     incidents: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
-    labels: Mapping[str, "OfLabel"] = field(default_factory=dict)
+    labels: Mapping[str, "LabelMetrics"] = field(default_factory=dict)
     to_diagnosis: Sequence[float] = ()
     to_recovery: Sequence[float] = ()
     checked: int = 0
@@ -61,7 +61,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class OfLabel:
+class LabelMetrics:
     """How often a label was diagnosed, and of those that humans closed with a cause, how often it was that one."""
 
     diagnosed: int = 0
@@ -71,13 +71,13 @@ class OfLabel:
     down: int = 0
 
 
-MOST_LATEST = 10
+MAX_LATEST_COMMENTS = 10
 
 
-def course_after(state: Incident, before: Course | None, now: datetime) -> Course:
+def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
     """The row after a turn."""
-    rows = IncidentRows(state)
-    was = before or Course(rows.opened_at or now)
+    rows = IncidentView(state)
+    was = before or IncidentMetrics(rows.opened_at or now)
     seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
     report, ticket = rows.report, rows.ticket
     found_now = tuple(dict.fromkeys(cause.label for cause in report.root_causes)) if report else ()
@@ -96,48 +96,48 @@ def course_after(state: Incident, before: Course | None, now: datetime) -> Cours
     )
 
 
-def summed(courses: Iterable[Course], feedback: Iterable[Feedback]) -> Summary:
+def summarize_metrics(courses: Iterable[IncidentMetrics], feedback: Iterable[Feedback]) -> MetricsSummary:
     """The numbers of these."""
-    rows, said = list(courses), _last_words(feedback)
+    rows, said = list(courses), _keep_latest_feedback(feedback)
     known = [row for row in rows if row.truth not in ("", ABSTAIN)]
     labels = sorted({label for row in rows for label in row.labels} | {label for one in said for label in one.labels})
-    return Summary(
+    return MetricsSummary(
         incidents=len(rows),
-        outcomes=_counted(row.outcome for row in rows if row.outcome),
-        labels={label: _of_label(label, rows, said) for label in labels},
+        outcomes=_count_by_name(row.outcome for row in rows if row.outcome),
+        labels={label: _summarize_label(label, rows, said) for label in labels},
         to_diagnosis=sorted(row.diagnosed for row in rows if row.diagnosed is not None),
         to_recovery=sorted(row.recovered for row in rows if row.recovered is not None),
         checked=len(known),
-        right=sum(_right(row) for row in known),
+        right=sum(_is_correctly_diagnosed(row) for row in known),
         up=sum(one.useful for one in said),
         down=sum(not one.useful for one in said),
-        reasons=_counted(one.reason for one in said if one.reason),
-        latest=tuple(sorted((one for one in said if one.words), key=lambda one: one.at, reverse=True)[:MOST_LATEST]),
+        reasons=_count_by_name(one.reason for one in said if one.reason),
+        latest=tuple(sorted((one for one in said if one.words), key=lambda one: one.at, reverse=True)[:MAX_LATEST_COMMENTS]),
     )
 
 
-def _last_words(feedback: Iterable[Feedback]) -> list[Feedback]:
+def _keep_latest_feedback(feedback: Iterable[Feedback]) -> list[Feedback]:
     """Of each person about each incident the last."""
     return list({(one.incident, one.user): one for one in sorted(feedback, key=lambda one: one.at)}.values())
 
 
-def _right(row: Course) -> bool:
-    return row.outcome == "no_fault" if row.truth == NO_FAULT else any(_is_or_under(label, row.truth) for label in row.labels)
+def _is_correctly_diagnosed(row: IncidentMetrics) -> bool:
+    return row.outcome == "no_fault" if row.truth == NO_FAULT else any(_is_label_or_descendant(label, row.truth) for label in row.labels)
 
 
-def _is_or_under(label: str, truth: str) -> bool:
+def _is_label_or_descendant(label: str, truth: str) -> bool:
     """Return whether a label is the cause that people named, or one of the branch that they named."""
     return label == truth or label.startswith(f"{truth}.")
 
 
-def _of_label(label: str, rows: Sequence[Course], said: Sequence[Feedback]) -> OfLabel:
+def _summarize_label(label: str, rows: Sequence[IncidentMetrics], said: Sequence[Feedback]) -> LabelMetrics:
     mine = [row for row in rows if label in row.labels]
     known = [row for row in mine if row.truth not in ("", ABSTAIN)]
     votes = [one.useful for one in said if label in one.labels]
-    return OfLabel(len(mine), len(known), sum(_is_or_under(label, row.truth) for row in known), sum(votes), votes.count(False))
+    return LabelMetrics(len(mine), len(known), sum(_is_label_or_descendant(label, row.truth) for row in known), sum(votes), votes.count(False))
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
+def _count_by_name(names: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in names:
         found[name] = found.get(name, 0) + 1

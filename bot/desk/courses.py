@@ -6,76 +6,76 @@ from typing import cast
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from bot.desk.course import Course, Feedback, course_after
-from bot.desk.desk import Board
-from bot.store.keys import COURSES, COURSES_BY_AGE, FEEDBACK
-from bot.tasks import awaited
+from bot.desk.course import IncidentMetrics, Feedback, update_metrics
+from bot.desk.desk import ReportPublisher
+from bot.store.keys import INCIDENT_METRICS_KEY, INCIDENT_METRICS_AGE_KEY, FEEDBACK_KEY
+from bot.tasks import to_coroutine
 from graph.ports import Progress
 from graph.report import Report
-from graph.state import Incident
+from graph.state import IncidentState
 from tools.clock import Clock
 
-MOST = 10_000
-_COURSE, _FEEDBACK = TypeAdapter(Course), TypeAdapter(Feedback)
+MAX_ENTRIES = 10_000
+_METRICS_ADAPTER, _FEEDBACK_ADAPTER = TypeAdapter(IncidentMetrics), TypeAdapter(Feedback)
 
 
-class Courses:
+class IncidentMetricsStore:
     """All of them on one Redis."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    async def course(self, incident: str) -> Course | None:
+    async def load_metrics(self, incident: str) -> IncidentMetrics | None:
         """None for an incident that is new here, or too old."""
-        raw = await awaited(self._redis.hget(COURSES, incident))
-        return _COURSE.validate_json(raw) if raw else None
+        raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
+        return _METRICS_ADAPTER.validate_json(raw) if raw else None
 
-    async def keep(self, incident: str, course: Course) -> None:
+    async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
         """In the place of what was known; what is too much goes, the oldest first."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(COURSES, incident, _COURSE.dump_json(course, exclude_defaults=True).decode())
-            pipe.zadd(COURSES_BY_AGE, {incident: course.opened.timestamp()})
+            pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
+            pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})
             await pipe.execute()
-        old = await self._redis.zrange(COURSES_BY_AGE, 0, -MOST - 1)
+        old = await self._redis.zrange(INCIDENT_METRICS_AGE_KEY, 0, -MAX_ENTRIES - 1)
         if old:
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hdel(COURSES, *old)
-                pipe.zrem(COURSES_BY_AGE, *old)
+                pipe.hdel(INCIDENT_METRICS_KEY, *old)
+                pipe.zrem(INCIDENT_METRICS_AGE_KEY, *old)
                 await pipe.execute()
 
-    async def say(self, feedback: Feedback) -> None:
+    async def add_feedback(self, feedback: Feedback) -> None:
         """Keep what somebody thought."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.lpush(FEEDBACK, _FEEDBACK.dump_json(feedback, exclude_defaults=True).decode())
-            pipe.ltrim(FEEDBACK, 0, MOST - 1)
+            pipe.lpush(FEEDBACK_KEY, _FEEDBACK_ADAPTER.dump_json(feedback, exclude_defaults=True).decode())
+            pipe.ltrim(FEEDBACK_KEY, 0, MAX_ENTRIES - 1)
             await pipe.execute()
 
-    async def since(self, start: datetime) -> tuple[list[Course], list[Feedback]]:
+    async def list_since(self, start: datetime) -> tuple[list[IncidentMetrics], list[Feedback]]:
         """Incidents that were opened since then, and what was said since then."""
-        named = cast(list[bytes], await self._redis.zrangebyscore(COURSES_BY_AGE, start.timestamp(), "+inf"))
-        rows = await awaited(self._redis.hmget(COURSES, named)) if named else []
-        said = [_FEEDBACK.validate_json(raw) for raw in await awaited(self._redis.lrange(FEEDBACK, 0, -1))]
-        return [_COURSE.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
+        named = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
+        rows = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, named)) if named else []
+        said = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))]
+        return [_METRICS_ADAPTER.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
 
 
-def counted(board: Board, courses: Courses, clock: Clock) -> Board:
+def wrap_with_metrics(board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
     """A board that, after each turn's report, keeps how the incident went so far."""
-    return CountingBoard(board, courses, clock)
+    return MetricsObserver(board, courses, clock)
 
 
-class CountingBoard:
+class MetricsObserver:
     """Posts as before. Under the incident's lease, so a row is never written by two."""
 
-    def __init__(self, board: Board, courses: Courses, clock: Clock) -> None:
+    def __init__(self, board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
         self._board, self._courses, self._clock = board, courses, clock
 
-    async def progress(self, p: Progress) -> None:
-        await self._board.progress(p)
+    async def publish_progress(self, p: Progress) -> None:
+        await self._board.publish_progress(p)
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
-        await self._board.report(incident, state, report)
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        await self._board.publish_report(incident, state, report)
         if state:
-            before = await self._courses.course(incident)
-            after = course_after(state, before, self._clock.now())
+            before = await self._courses.load_metrics(incident)
+            after = update_metrics(state, before, self._clock.now())
             if after != before:
-                await self._courses.keep(incident, after)
+                await self._courses.save_metrics(incident, after)

@@ -7,20 +7,20 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 
-OURS = ""
+NO_TENANT = ""
 """The party of incidents that no customer reported."""
 
 
-def nobody_weighs(party: str) -> int:
+def get_equal_weight(party: str) -> int:
     """All the same."""
     return 1
 
 
-class FairPlaces:
+class FairSemaphore:
     """So many at once; one customer never has more than half of them (where there is more than one), so that another's begins at once.
     Weighted turns as in stride scheduling: each place that a party gets puts it back by the inverse of its weight."""
 
-    def __init__(self, places: int, weight: Callable[[str], int] = nobody_weighs) -> None:
+    def __init__(self, places: int, weight: Callable[[str], int] = get_equal_weight) -> None:
         self._places, self._weight = places, weight
         self._half = max(1, places // 2)
         self._taken: Counter[str] = Counter()
@@ -31,25 +31,25 @@ class FairPlaces:
         """What the latest to get a place had had before: whoever comes new begins there, not with the past on their side."""
 
     @contextlib.asynccontextmanager
-    async def of(self, party: str) -> AsyncIterator[None]:
+    async def hold_slot(self, party: str) -> AsyncIterator[None]:
         """A place, in this party's turn."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._taken[party] and party not in self._waiting:
             self._had[party] = max(self._had.get(party, 0.0), self._now)
         self._waiting.setdefault(party, deque()).append(mine)
-        self._give()
+        self._grant_slots()
         try:
             await mine
         except asyncio.CancelledError:
-            self._leave(party, mine)
+            self._cancel_waiter(party, mine)
             raise
         try:
             yield
         finally:
-            self._back(party)
+            self._release_slot(party)
 
-    def _give(self) -> None:
-        while self._taken.total() < self._places and (party := self._next()) is not None:
+    def _grant_slots(self) -> None:
+        while self._taken.total() < self._places and (party := self._pick_next_party()) is not None:
             queue = self._waiting[party]
             mine = queue.popleft()
             if not queue:
@@ -61,24 +61,24 @@ class FairPlaces:
             self._had[party] += 1 / self._weight(party)
             mine.set_result(None)
 
-    def _next(self) -> str | None:
-        free = [party for party in self._waiting if party == OURS or self._taken[party] < self._half]
+    def _pick_next_party(self) -> str | None:
+        free = [party for party in self._waiting if party == NO_TENANT or self._taken[party] < self._half]
         return min(free, key=lambda party: self._had[party], default=None)
 
-    def _leave(self, party: str, mine: "asyncio.Future[None]") -> None:
+    def _cancel_waiter(self, party: str, mine: "asyncio.Future[None]") -> None:
         """Cancelled while waiting, or just as the place was given."""
         if not mine.cancelled():
-            self._back(party)
+            self._release_slot(party)
         elif mine in (queue := self._waiting.get(party, ())):
             self._waiting[party].remove(mine)
             if not queue:
                 del self._waiting[party]
 
-    def _back(self, party: str) -> None:
+    def _release_slot(self, party: str) -> None:
         self._taken[party] -= 1
         if not self._taken[party]:
             del self._taken[party]
         if not self._taken and not self._waiting:
             self._had.clear()
             self._now = 0.0
-        self._give()
+        self._grant_slots()

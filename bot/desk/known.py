@@ -1,9 +1,9 @@
 """What is known of the machines when a turn broke: only what the item itself says, never that nothing happened."""
 
-from graph.state import Item
+from graph.state import InboxItem
 
 
-def known(item: Item) -> str:
+def format_machine_effects(item: InboxItem) -> str:
     """A sentence for the thread. A result of an action broke after the action: that ran, or did not, whatever we make of it."""
     if item.kind != "action_result":
         return "A message by itself changes nothing on any machine; what was approved goes on, and its card shows it."

@@ -3,12 +3,12 @@
 Plain strings only (no JSON is ever decoded or re-encoded here). Members of the due-index are `INCIDENT WHY`.
 """
 
-DUPLICATE, APPENDED, OPENED, OTHER, TAKEN, CONCERNED = 0, 1, 2, 3, 4, 5
+DUPLICATE, APPENDED, OPENED, THREAD_BOUND_ELSEWHERE, INCIDENT_ID_IN_USE, MATCHES_OPEN_INCIDENTS = 0, 1, 2, 3, 4, 5
 """What OPEN answers beside the incident's id. OTHER: the thread belongs to that incident, build the item for it. CONCERNED: these open
 incidents (oldest first, a blank between) concern the same; nothing was stored."""
-LOST = -1
+LEASE_LOST = -1
 
-_RECEIVE = """
+_RECEIVE_ITEM_LUA = """
 local function receive(incident, element, now, hash, inbox, threads, posted, due, open)
   redis.call('PERSIST', hash)
   redis.call('PERSIST', threads)
@@ -24,11 +24,11 @@ end
 """
 """Store an element; an incident that was closed lives again."""
 
-LET_GO = "cause"
+CAUSE_RELEASED = "cause"
 """Why an incident is looked at again: another one let go of a cause that both had found. Of no turn's timers: no turn takes it away."""
 
-_LEAVE = f"""
-local again = ' {LET_GO}'
+_RELEASE_CAUSE_LUA = f"""
+local again = ' {CAUSE_RELEASED}'
 local function leave(incident, causes, key, due, now)
   local keeper = redis.call('LINDEX', key, 0)
   redis.call('LREM', key, 0, incident)
@@ -39,8 +39,8 @@ end
 """
 """Take an incident off a cause; where it kept it, all others that found it are due."""
 
-KEEP = (
-    _LEAVE
+CLAIM_CAUSES_SCRIPT = (
+    _RELEASE_CAUSE_LUA
     + """
 local incident, now, count = unpack(ARGV)
 local open, due, causes, hash = unpack(KEYS, 1, 4)
@@ -82,7 +82,7 @@ return keepers
 that it has now. Who keeps each: of the open incidents that found it the first; where none has, one that ours was opened beside and that
 looks for the first time still. Whoever keeps what it has not found lets go of it in its own turn."""
 
-_CONCERNED = """
+_FIND_MATCHES_LUA = """
 local function concerned(open, hosts, others, considered)
   local count, rows, known = {}, {}, {}
   for _, id in ipairs(considered) do known[id] = true end
@@ -106,9 +106,9 @@ end
 """
 """Open incidents of the same job or alert, or that concern every one of the hosts."""
 
-OPEN = (
-    _RECEIVE
-    + _CONCERNED
+OPEN_INCIDENT_SCRIPT = (
+    _RECEIVE_ITEM_LUA
+    + _FIND_MATCHES_LUA
     + """
 local incident, element, now, ttl, origin, name, count = unpack(ARGV)
 local seen = redis.call('GET', KEYS[1])
@@ -138,8 +138,8 @@ return {incident, bound and 1 or 2}
 """KEYS seen, thread, hash, inbox, threads, posted, due, open, concerns, then those of `count` hosts, then of job and alert. ARGV ends with
 the incidents that were considered and that this is to stand beside."""
 
-ENQUEUE = (
-    _RECEIVE
+ENQUEUE_ITEM_SCRIPT = (
+    _RECEIVE_ITEM_LUA
     + """
 local incident, element, now, ttl = unpack(ARGV)
 if not redis.call('SET', KEYS[1], incident, 'NX', 'EX', ttl) then return 0 end
@@ -149,8 +149,8 @@ return 1
 )
 """KEYS seen, hash, inbox, threads, posted, due, open."""
 
-FIRE = (
-    _RECEIVE
+FIRE_TIMER_SCRIPT = (
+    _RECEIVE_ITEM_LUA
     + """
 local incident, why, score, element, now = unpack(ARGV)
 local member = incident .. ' ' .. why
@@ -164,7 +164,7 @@ return 1
 )
 """KEYS timers, hash, inbox, threads, posted, due, open. A timer that was moved or taken by another sweeper has another score."""
 
-BIND = """
+BIND_THREAD_SCRIPT = """
 local bound = redis.call('GET', KEYS[1])
 if bound and bound ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1])
@@ -172,8 +172,8 @@ redis.call('SADD', KEYS[2], KEYS[1])
 return 1
 """
 
-FINISH = (
-    _LEAVE
+FINISH_ITEM_SCRIPT = (
+    _RELEASE_CAUSE_LUA
     + """
 local token, incident, item, letter, lifecycle, keep, now = unpack(ARGV, 1, 7)
 local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, causes, concerns, held = unpack(KEYS, 1, 13)
@@ -228,7 +228,7 @@ return 1
 what still waits for it is worked off, and nobody joins it meanwhile. `keep` is `held` where we hold nodes of it: such
 an incident stays until they are back."""
 
-SET_ASIDE = """
+DEAD_LETTER_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 if redis.call('LINDEX', KEYS[2], 0) ~= ARGV[2] then return 0 end
 redis.call('LPOP', KEYS[2])
@@ -239,14 +239,14 @@ return 1
 """
 """KEYS lease, inbox, due, dead. ARGV the lease's token, the oldest row as it was read, the dead letter, the incident."""
 
-POST = """
+MARK_REPORT_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 local before = redis.call('HGET', KEYS[2], ARGV[2]) or ''
 if before ~= 'posted' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) end
 return before
 """
 
-COME_DUE = """
+COLLECT_DUE_SCRIPT = """
 local rows = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[3])
 for at = 1, #rows, 2 do
   if string.match(rows[at], ' (.*)$') == ARGV[4] then redis.call('ZADD', KEYS[1], 'XX', ARGV[2], rows[at]) end
@@ -254,7 +254,7 @@ end
 return rows
 """
 
-TAKE = """
+ACQUIRE_LEASE_SCRIPT = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return false end
 local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
 redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
@@ -263,14 +263,14 @@ return token
 """
 """KEYS lease, fence, due. ARGV owner, milliseconds, incident, when the sweeper should look after us."""
 
-RENEW = """
+RENEW_LEASE_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('ZADD', KEYS[2], 'XX', ARGV[4], ARGV[3] .. ' work')
 return 1
 """
 
-RELEASE = """
+RELEASE_LEASE_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 if ARGV[4] == '' and redis.call('LLEN', KEYS[3]) > 0 then return 0 end
 redis.call('DEL', KEYS[1])

@@ -11,24 +11,24 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from bot.desk.desk import Board
-from bot.store.keys import Names
-from bot.tasks import awaited
-from graph.conversation.addressed import Follows
+from bot.desk.desk import ReportPublisher
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
+from graph.conversation.addressed import PreviousSpeaker
 from graph.ports import Progress
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import REMIND, Incident, Lifecycle
+from graph.rows import IncidentView
+from graph.state import REMINDER_DUE, IncidentState, Lifecycle
 from tools.clock import Clock
 
-US: Final = "-"
+SELF_AUTHOR: Final = "-"
 """In the place of a user's id: we had the last word."""
-WINDOW: Final = timedelta(minutes=5)
+ANSWER_WINDOW: Final = timedelta(minutes=5)
 MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
-MUTED: Final = WINDOW / 2
+MAX_MUTE_DURATION: Final = ANSWER_WINDOW / 2
 """How long a thread that got too many answers waits at most: until half of them have come back."""
 
-_STAY = """
+_SYNC_EXPIRY_LUA = """
 local function stay(hash, pulse)
   local left = redis.call('PTTL', hash)
   if left > 0 then redis.call('PEXPIRE', pulse, left) end
@@ -36,8 +36,8 @@ end
 """
 """A closed incident's pulse goes when it goes."""
 
-HEARD = (
-    _STAY
+RECORD_MESSAGE_SCRIPT = (
+    _SYNC_EXPIRY_LUA
     + """
 local hash, pulse = unpack(KEYS)
 local ts, user, question = unpack(ARGV)
@@ -62,8 +62,8 @@ return {before, quiet or '', life, who}
 """KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before. Who spoke is noted however late the word
 arrives: our own may have overtaken it, and an incident is not ended over the head of a person."""
 
-SPOKE = (
-    _STAY
+RECORD_REPLY_SCRIPT = (
+    _SYNC_EXPIRY_LUA
     + """
 local hash, pulse = unpack(KEYS)
 local ts, asked, quiet = unpack(ARGV)
@@ -76,8 +76,8 @@ return 1
 )
 """The same KEYS. ARGV ts (empty: nothing was posted), whether it asks something, until when to be quiet (seconds of the epoch, or empty)."""
 
-MAY = (
-    _STAY
+ADMIT_ANSWER_SCRIPT = (
+    _SYNC_EXPIRY_LUA
     + """
 local hash, pulse = unpack(KEYS)
 local ts, now, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -105,7 +105,7 @@ speaks there. Once it has tripped, half of the answers must have come back; unti
 us each time: they speak to nobody else, so silence says nothing to them."""
 
 
-class May(StrEnum):
+class AnswerPermit(StrEnum):
     """Whether one more answer goes to a thread now: it does; it does not, and that is said; it does not, and that was said."""
 
     GO = "go"
@@ -114,10 +114,10 @@ class May(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PreviousActivity:
     """How a thread stood when somebody spoke."""
 
-    follows: Follows = "nobody"
+    follows: PreviousSpeaker = "nobody"
     asked: bool = False
     """Our question was the last word, but for what the same person has said since."""
     after_question: bool = False
@@ -128,81 +128,81 @@ class Before:
     """Users who spoke there lately, beside whoever speaks now."""
 
 
-class Pulse:
+class ThreadActivity:
     """One small hash an incident. `most`: answers in `WINDOW`."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: Names | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._most = redis, clock, most
-        self._names = names or Names()
-        self._heard, self._spoke, self._may = (redis.register_script(script) for script in (HEARD, SPOKE, MAY))
+        self._names = names or RedisKeys()
+        self._heard, self._spoke, self._may = (redis.register_script(script) for script in (RECORD_MESSAGE_SCRIPT, RECORD_REPLY_SCRIPT, ADMIT_ANSWER_SCRIPT))
 
-    async def heard(self, incident: str, ts: str, user: str, *, question: bool = False) -> Before:
+    async def record_message(self, incident: str, ts: str, user: str, *, question: bool = False) -> PreviousActivity:
         """Somebody spoke in the thread: note it, and tell how it stood before."""
-        raw, quiet, life, others = [row.decode() for row in await self._heard(keys=self._keys(incident), args=[ts, user, int(question)])]
+        raw, quiet, life, others = [row.decode() for row in await self._heard(keys=self._get_keys(incident), args=[ts, user, int(question)])]
         by, asked, questioned = raw.split(" ")
-        return Before(
-            follows="us" if by == US else "self" if by == user else "person" if by else "nobody",
-            asked=asked == "1" and by in (US, user),
+        return PreviousActivity(
+            follows="us" if by == SELF_AUTHOR else "self" if by == user else "person" if by else "nobody",
+            asked=asked == "1" and by in (SELF_AUTHOR, user),
             after_question=questioned == "1",
             quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
             lifecycle=cast(Lifecycle, life) if life else None,
             others=tuple(others.split()),
         )
 
-    async def people(self, incident: str) -> bool:
+    async def has_human_messages(self, incident: str) -> bool:
         """Whether anybody spoke in the thread, to us or to each other."""
-        return bool(await awaited(self._redis.hget(self._names.of(incident, "pulse"), "who")))
+        return bool(await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "who")))
 
-    async def last_word(self, incident: str) -> datetime | None:
+    async def get_last_message_time(self, incident: str) -> datetime | None:
         """Return when the last message of a person or of ours was written in the thread; None where none is known."""
-        raw = await awaited(self._redis.hget(self._names.of(incident, "pulse"), "ts"))
+        raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "ts"))
         return datetime.fromtimestamp(float(raw), UTC) if raw else None
 
-    async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
+    async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
         """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
-        await self._spoke(keys=self._keys(incident), args=[ts, int(asked), quiet])
+        await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
-    async def passes_over(self, incident: str, ts: str) -> bool:
+    async def is_first_ignored(self, incident: str, ts: str) -> bool:
         """Return whether the message `ts` is the first of a window that is passed over; the same message twice is answered the same."""
-        key, now = self._names.of(incident, "pulse"), self._clock.now().timestamp()
-        told, _, at = (cast(bytes | None, await awaited(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
-        if told and now - float(at) < WINDOW.total_seconds():
+        key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
+        told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
+        if told and now - float(at) < ANSWER_WINDOW.total_seconds():
             return told == ts
-        await awaited(self._redis.hset(key, "passed", f"{ts} {now:.3f}"))
+        await to_coroutine(self._redis.hset(key, "passed", f"{ts} {now:.3f}"))
         return True
 
-    async def may(self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False) -> May:
+    async def admit_answer(self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False) -> AnswerPermit:
         """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us; `alone`:
         nobody else spoke in the thread."""
         now = f"{self._clock.now().timestamp():.3f}"
-        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always), int(mention), int(alone)]
-        return May((await self._may(keys=self._keys(incident), args=args)).decode())
+        args: list[str | int] = [ts, now, self._most, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
+        return AnswerPermit((await self._may(keys=self._get_keys(incident), args=args)).decode())
 
-    def _keys(self, incident: str) -> list[str]:
-        return [self._names.of(incident), self._names.of(incident, "pulse")]
+    def _get_keys(self, incident: str) -> list[str]:
+        return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
 
 
-SILENT_WITHOUT_REPLY: Final = frozenset({"ask", "timer", "action_result"})
+SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})
 """Items whose turns may end without a word."""
 
 
-class BoardWithPulse:
+class ThreadActivityObserver:
     """A board whose words are noted in the pulse of the thread."""
 
-    def __init__(self, board: Board, pulse: Pulse, clock: Clock) -> None:
+    def __init__(self, board: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
         self._board, self._pulse, self._clock = board, pulse, clock
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         """News are nobody's last word."""
-        await self._board.progress(p)
+        await self._board.publish_progress(p)
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """The report, and whether it asks something. Our clock may be behind Slack's: what we say follows what it answers."""
-        await self._board.report(incident, state, report)
-        rows = IncidentRows(state)
-        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMIND and bool(report.questions)
-        silent = rows.item.kind in SILENT_WITHOUT_REPLY and not report.reply and not reminds and not rows.woke_itself
+        await self._board.publish_report(incident, state, report)
+        rows = IncidentView(state)
+        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)
+        silent = rows.item.kind in SILENT_ITEM_KINDS and not report.reply and not reminds and not rows.is_timer_recheck
         ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
         asked = bool(report.questions) and not report.reply
-        await self._pulse.spoke(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)
+        await self._pulse.record_reply(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)

@@ -6,64 +6,64 @@ from datetime import datetime
 from typing import Final
 
 from bot.desk.inbox import Inbox
-from bot.policy.shares import Over, Share, Shares, ShareUsed, over
-from bot.store.share_waits import ShareWaits
-from bot.store.shares import RedisShares
-from graph.incident.lifecycle import answered
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, Incident, Item, Origin
+from bot.policy.shares import ExceededLimit, Quota, Quotas, QuotaUsage, find_exceeded_limit
+from bot.store.share_waits import QuotaWaitingList
+from bot.store.shares import QuotaStore
+from graph.incident.lifecycle import is_settled_for_tenant
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, SIDE_KEY, IncidentState, InboxItem, Origin
 from tools.clock import Clock
 
-Tell = Callable[[Origin, Item, Over, Share], Awaitable[None]]
+QuotaNotifier = Callable[[Origin, InboxItem, ExceededLimit, Quota], Awaitable[None]]
 """Say it in the customer's thread, once an item. Never raises for Slack's sake."""
-A_PERSON: Final = "hand_off"
+HAND_OFF_KIND: Final = "hand_off"
 """The kind of item that asks for a person: nobody waits for that."""
 
 
-def nobodys(label: str) -> bool:
+def never_tenant_cause(label: str) -> bool:
     """No cause is the customer's to mend."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class TenantShares:
+class QuotaGate:
     """The gate before turns, where customers are served or their tickets taken in."""
 
-    table: Shares
-    used: RedisShares
-    waits: ShareWaits
+    table: Quotas
+    used: QuotaStore
+    waits: QuotaWaitingList
     inbox: Inbox
     clock: Clock
-    tell: Tell
-    theirs: Callable[[str], bool] = nobodys
+    tell: QuotaNotifier
+    theirs: Callable[[str], bool] = never_tenant_cause
     """Whether a cause, by its label, is the customer's to mend."""
 
-    async def until(self, item: Item) -> datetime | None:
+    async def get_retry_time(self, item: InboxItem) -> datetime | None:
         """None: its turn may begin, which is noted. Else when to ask again."""
-        origin = await self._origin(item)
-        if origin is None or item.data.get(SIDE) != CUSTOMER:
+        origin = await self._get_tenant_origin(item)
+        if origin is None or item.data.get(SIDE_KEY) != TENANT_SIDE:
             return None
-        waiting = await self.inbox.peek(item.incident)
-        ours = any(one.kind == A_PERSON or one.data.get(SIDE) != CUSTOMER for one in waiting) or await self.waits.is_let_in(item.incident)
-        share, now = self.table.of(origin.tenant), self.clock.now()
+        waiting = await self.inbox.list_waiting(item.incident)
+        ours = any(one.kind == HAND_OFF_KIND or one.data.get(SIDE_KEY) != TENANT_SIDE for one in waiting) or await self.waits.is_let_in(item.incident)
+        share, now = self.table.get_quota(origin.tenant), self.clock.now()
 
-        def decide(used: ShareUsed) -> Over | None:
-            return None if ours else over(share, used, now, opens=item.kind == "mention")
+        def decide(used: QuotaUsage) -> ExceededLimit | None:
+            return None if ours else find_exceeded_limit(share, used, now, opens=item.kind == "mention")
 
-        no = await self.used.begin(origin.tenant, item.incident, item.id, decide)
+        no = await self.used.begin_item(origin.tenant, item.incident, item.id, decide)
         if no is None:
-            await self.waits.begun(origin.tenant, item.incident)
+            await self.waits.remove_incident(origin.tenant, item.incident)
             return None
-        await self.waits.note(origin.tenant, item.incident, no)
+        await self.waits.add_incident(origin.tenant, item.incident, no)
         await self.tell(origin, item, no, share)
-        return no.again_at(now)
+        return no.get_retry_time(now)
 
-    async def told(self, item: Item, state: Incident) -> None:
+    async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
         """What is answered takes no place of their incidents until something of theirs begins in it."""
-        if (origin := await self._origin(item)) is not None and answered(IncidentRows(state), self.theirs):
-            await self.used.rests(origin.tenant, item.incident)
+        if (origin := await self._get_tenant_origin(item)) is not None and is_settled_for_tenant(IncidentView(state), self.theirs):
+            await self.used.release_incident(origin.tenant, item.incident)
 
-    async def _origin(self, item: Item) -> Origin | None:
+    async def _get_tenant_origin(self, item: InboxItem) -> Origin | None:
         """Of an incident that a customer reported, in their channel or as a ticket of their own RackMedic; None for our own."""
-        origin = await self.inbox.origin(item.incident)
+        origin = await self.inbox.get_origin(item.incident)
         return origin if origin and origin.tenant and (origin.customer or origin.ticket) else None

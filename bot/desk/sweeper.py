@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.desk.inbox import WORK, Due, Inbox
+from bot.desk.inbox import DUE_WORK, DueEntry, Inbox
 from bot.desk.wakeups import Wakeups
 from bot.tasks import run_periodically
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import REMIND, UNANSWERED, Incident, Item
+from graph.rows import IncidentView
+from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, IncidentState, InboxItem
 
 log = structlog.get_logger()
 AUTO_CLOSE = "auto_close"
@@ -26,21 +26,21 @@ HAND_OVER_AFTER = timedelta(hours=20)
 CLOSE_AFTER = timedelta(days=3)
 
 
-def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> Mapping[str, datetime]:
+def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
     """What an incident waits for after a turn: a second look, an answer (reminded of once), and, when all is quiet, its end; where a customer owes
     the answer, that people get it. Where people asked for quiet, none comes before that is over."""
     timers: dict[str, datetime] = {}
-    rows = IncidentRows(state)
-    quiet, silence = rows.quiet_until or now, rows.silence
+    rows = IncidentView(state)
+    quiet, silence = rows.quiet_until or now, rows.tenant_silence
     lifecycle = state.get("lifecycle", "open")
-    second = rows.second_look
+    second = rows.scheduled_recheck
     if second.due is not None and lifecycle in ("open", "waiting"):
         timers[second.why] = max(second.due, quiet)
     if silence.since and lifecycle == "waiting":
-        why, at = (UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMIND, silence.since + REMIND_AFTER)
+        why, at = (REMINDER_UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMINDER_DUE, silence.since + REMIND_AFTER)
         return {**timers, why: max(at, quiet)}
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
-        timers[REMIND] = max(now + REMIND_AFTER, quiet)
+        timers[REMINDER_DUE] = max(now + REMIND_AFTER, quiet)
     if lifecycle in ("open", "waiting") and not any(
         row.waits for row in report.shared
     ):  # what another incident keeps is not over while that one goes on
@@ -68,18 +68,18 @@ class Sweeper:
 
     async def sweep(self) -> int:
         """Wake and fire what is due; how many."""
-        due = await self._inbox.come_due(self._patience)
+        due = await self._inbox.collect_due(self._patience)
         for entry in due:
             try:
-                await self._handle(entry)
+                await self._handle_entry(entry)
             except RedisError:
                 raise
             except Exception:
                 log.exception("sweeper.entry_failed", incident=entry.incident, due=entry.why)  # one bad entry must not hide the others
         return len(due)
 
-    async def _handle(self, entry: Due) -> None:
-        if entry.why == WORK or await self._inbox.fire(entry):
+    async def _handle_entry(self, entry: DueEntry) -> None:
+        if entry.why == DUE_WORK or await self._inbox.fire_timer(entry):
             await self._wakeups.wake(entry.incident)
 
     async def run(self) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterable
 from typing import Final
 
-AS_IT_IS: Final = {"Accept-Encoding": "identity"}
+IDENTITY_ENCODING_HEADERS: Final = {"Accept-Encoding": "identity"}
 """What we ask of whoever answers us: a small packed answer can be as large as our memory, so nothing is unpacked."""
 
 
-async def whole(pieces: AsyncIterable[bytes], most: int) -> bytes | None:
+async def read_limited_body(pieces: AsyncIterable[bytes], most: int) -> bytes | None:
     """All of the bytes; None where there are more than `most`."""
     read = bytearray()
     async for piece in pieces:

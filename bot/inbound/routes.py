@@ -15,7 +15,7 @@ class InboundRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class InboundAnswer:
+class InboundResponse:
     """What the client is told: JSON, or a text. `after`: not again before so many seconds. `why` it is refused is for our log alone."""
 
     status: int = 200
@@ -25,11 +25,11 @@ class InboundAnswer:
     why: str = field(default="", compare=False)
 
 
-Hear = Callable[[InboundRequest], Awaitable[InboundAnswer]]
-Judge = Callable[[Mapping[str, str]], InboundAnswer | None]
+RequestHandler = Callable[[InboundRequest], Awaitable[InboundResponse]]
+HeaderCheck = Callable[[Mapping[str, str]], InboundResponse | None]
 
 
-def judge_nothing(headers: Mapping[str, str]) -> InboundAnswer | None:
+def accept_any_headers(headers: Mapping[str, str]) -> InboundResponse | None:
     """Let every head pass."""
     return None
 
@@ -41,7 +41,7 @@ class InboundRoute:
     authorised has an effect, and what is answered 200 is stored."""
 
     path: str
-    hear: Hear
+    hear: RequestHandler
     most: int
-    judge: Judge = judge_nothing
+    judge: HeaderCheck = accept_any_headers
     method: Literal["GET", "POST"] = "POST"

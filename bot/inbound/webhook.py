@@ -15,14 +15,14 @@ from datetime import UTC, datetime, timedelta
 
 from standardwebhooks import Webhook
 
-FRESH = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far a message's time may be from ours."""
-OFF = f"its time is more than {FRESH.total_seconds():.0f} seconds from ours"
-ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-PREFIX, FEWEST_BYTES, MOST_BYTES = "whsec_", 24, 64
-_ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
-_TIMESTAMP = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
-_NOBODYS = b"0" * 32
+CLOCK_SKEW_TEXT = f"its time is more than {MAX_CLOCK_SKEW.total_seconds():.0f} seconds from ours"
+ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
+KEY_PREFIX, MIN_KEY_BYTES, MAX_KEY_BYTES = "whsec_", 24, 64
+_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{8,80}")
+_TIMESTAMP_PATTERN = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
+_DUMMY_KEY = b"0" * 32
 """A key that signs nothing, so that an unknown sender takes as long as a known one."""
 
 
@@ -38,50 +38,50 @@ class SignedMessage:
     nonce: str
 
 
-def key_of(text: str) -> bytes:
+def parse_webhook_key(text: str) -> bytes:
     """The bytes of a key as it is written. ValueError says what it must look like."""
     try:
-        raw = base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
+        raw = base64.b64decode(text.removeprefix(KEY_PREFIX), validate=True) if text.startswith(KEY_PREFIX) else b""
     except binascii.Error:
         raw = b""
-    if not FEWEST_BYTES <= len(raw) <= MOST_BYTES:
+    if not MIN_KEY_BYTES <= len(raw) <= MAX_KEY_BYTES:
         raise ValueError(
-            f"must be {PREFIX} and {FEWEST_BYTES} to {MOST_BYTES} bytes in base64; make one: echo {PREFIX}$(openssl rand -base64 32)"
+            f"must be {KEY_PREFIX} and {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes in base64; make one: echo {KEY_PREFIX}$(openssl rand -base64 32)"
         )
     return raw
 
 
-def signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
+def build_signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
     """Return the three headers of a message that is sent at this time."""
-    return {ID: id_, TIMESTAMP: str(int(at.timestamp())), SIGNATURE: Webhook(key).sign(id_, at.astimezone(UTC), body.decode())}
+    return {ID_HEADER: id_, TIMESTAMP_HEADER: str(int(at.timestamp())), SIGNATURE_HEADER: Webhook(key).sign(id_, at.astimezone(UTC), body.decode())}
 
 
-def judge_head(headers: Mapping[str, str], now: datetime) -> None:
+def check_headers(headers: Mapping[str, str], now: datetime) -> None:
     """Raise Unsigned where the headers alone rule a message out, before there is a body to compare with."""
-    _, at, _ = _form(headers)
-    if not -FRESH <= now - at <= FRESH:
-        raise Unsigned(OFF)
+    _, at, _ = _parse_headers(headers)
+    if not -MAX_CLOCK_SKEW <= now - at <= MAX_CLOCK_SKEW:
+        raise Unsigned(CLOCK_SKEW_TEXT)
 
 
-def _form(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
+def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
     """Id, time and signatures."""
-    id_, timestamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
-    if not _ID.fullmatch(id_) or not _TIMESTAMP.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
+    id_, timestamp, given = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
+    if not _ID_PATTERN.fullmatch(id_) or not _TIMESTAMP_PATTERN.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
         raise Unsigned("the headers are not those of Standard Webhooks")
     return id_, datetime.fromtimestamp(int(timestamp), UTC), given
 
 
-def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
+def verify_message(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
     """Return the message that one of the keys signed. Raises Unsigned. Every key is tried: one may be on its way out."""
-    id_, at, given = _form(headers)
+    id_, at, given = _parse_headers(headers)
     try:
-        known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_NOBODYS,)]
+        known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]
     except UnicodeDecodeError as why:
         raise Unsigned("the body is not UTF-8") from why
     offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
     right = [hmac.compare_digest(ours, theirs) for ours in known for theirs in offered]
     if not (keys and any(right)):
         raise Unsigned("no signature of a key that is known")
-    if abs(now - at) > FRESH:
-        raise Unsigned(OFF)
-    return SignedMessage(id_, hashlib.sha256(f"{id_}.{headers[TIMESTAMP]}".encode()).hexdigest())
+    if abs(now - at) > MAX_CLOCK_SKEW:
+        raise Unsigned(CLOCK_SKEW_TEXT)
+    return SignedMessage(id_, hashlib.sha256(f"{id_}.{headers[TIMESTAMP_HEADER]}".encode()).hexdigest())

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bot.pictures import bandwidth, heat, timeline, walk
-from bot.pictures.canvas import Kind
-from bot.pictures.table import as_cells, as_text
+from bot.pictures.canvas import ImageFormat
+from bot.pictures.table import limit_cells, render_text_table
 from graph.timeline import Timeline
-from graph.timeline import in_words as timeline_in_words
-from graph.walked import WalkedTree
-from graph.walked import in_words as walk_in_words
+from graph.timeline import summarize_timeline as timeline_in_words
+from graph.walked import SearchTree
+from graph.walked import summarize_search_tree as walk_in_words
 from tools.bandwidth import Bandwidths
-from tools.bandwidth import in_words as bandwidth_in_words
-from tools.heat import Heat
-from tools.heat import in_words as heat_in_words
+from tools.bandwidth import summarize_bandwidths as bandwidth_in_words
+from tools.heat import Heatmap
+from tools.heat import summarize_heatmap as heat_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class Drawing:
     title: str
     words: str
     rows: Sequence[Sequence[str]]
-    draw: Callable[[Kind], bytes]
+    draw: Callable[[ImageFormat], bytes]
     """Long work: beside the event loop."""
 
     @property
     def text(self) -> str:
         """The rows, for who cannot see it."""
-        return as_text(self.title, self.rows)
+        return render_text_table(self.title, self.rows)
 
     @property
     def cells(self) -> list[list[str]]:
         """As many of the rows as the text shows."""
-        return as_cells(self.rows)
+        return limit_cells(self.rows)
 
     @property
     def more(self) -> int:
@@ -43,24 +43,24 @@ class Drawing:
         return len(self.rows) - len(self.cells)
 
 
-def of_heat(row: Heat) -> Drawing:
+def build_heatmap_drawing(row: Heatmap) -> Drawing:
     """A number of every GPU."""
-    words = heat_in_words(row) or heat.NOTHING
-    return Drawing(row.key, row.says, words, row.table(), lambda kind: heat.picture(row, kind))
+    words = heat_in_words(row) or heat.EMPTY_TEXT
+    return Drawing(row.key, row.says, words, row.build_table(), lambda kind: heat.render_heatmap(row, kind))
 
 
-def of_bandwidths(row: Bandwidths) -> Drawing:
+def build_bandwidth_drawing(row: Bandwidths) -> Drawing:
     """How fast hosts are at each message size."""
-    words = bandwidth_in_words(row) or bandwidth.NOTHING
-    return Drawing("bandwidth", bandwidth.TITLE, words, row.table(), lambda kind: bandwidth.picture(row, kind))
+    words = bandwidth_in_words(row) or bandwidth.EMPTY_TEXT
+    return Drawing("bandwidth", bandwidth.TITLE, words, row.build_table(), lambda kind: bandwidth.render_bandwidth_chart(row, kind))
 
 
-def of_walk(row: WalkedTree) -> Drawing:
+def build_trace_drawing(row: SearchTree) -> Drawing:
     """What was looked into."""
-    return Drawing("tree", walk.TITLE, walk_in_words(row), row.table(), lambda kind: walk.picture(row, kind))
+    return Drawing("tree", walk.TITLE, walk_in_words(row), row.to_table(), lambda kind: walk.render_trace_chart(row, kind))
 
 
-def of_timeline(row: Timeline) -> Drawing:
+def build_timeline_drawing(row: Timeline) -> Drawing:
     """What happened when."""
-    words = timeline_in_words(row) or timeline.NOTHING
-    return Drawing("timeline", timeline.TITLE, words, row.table(), lambda kind: timeline.picture(row, kind))
+    words = timeline_in_words(row) or timeline.EMPTY_TEXT
+    return Drawing("timeline", timeline.TITLE, words, row.to_table(), lambda kind: timeline.render_timeline_chart(row, kind))

@@ -4,7 +4,7 @@ own ground and a frame, and reads alike on either page.
 
 from typing import Final
 
-GROUND: Final = "#fbfaf7"
+BACKGROUND: Final = "#fbfaf7"
 FRAME: Final = "#8a8a86"
 UNKNOWN: Final = "#dcdad3"
 # For words.
@@ -16,28 +16,28 @@ BAD: Final = "#b3261e"
 DOUBT: Final = "#7a5200"
 LINES: Final = ("#1f5fa8", "#a34700", "#6a3d9a", "#1a6b3c", "#8a1c5c", "#3f5560", "#7a5200", "#0b6b70")
 # From the least to the most. A word in a cell is black or white, whichever has more contrast.
-HEAT: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e58b3a", "#b3261e")
+HEAT_SCALE: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e58b3a", "#b3261e")
 
 
-def luminance(colour: str) -> float:
+def compute_luminance(colour: str) -> float:
     """WCAG's relative luminance of `#rrggbb`."""
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
+def compute_contrast(one: str, other: str) -> float:
     """WCAG's ratio, 1 to 21."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    light, dark = sorted((compute_luminance(one), compute_luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-def ink_on(colour: str) -> str:
+def choose_ink(colour: str) -> str:
     """Black or white, whichever reads better there."""
-    return "#ffffff" if contrast("#ffffff", colour) > contrast("#000000", colour) else "#000000"
+    return "#ffffff" if compute_contrast("#ffffff", colour) > compute_contrast("#000000", colour) else "#000000"
 
 
-def blended(colours: tuple[str, ...], part: float) -> str:
+def blend_colours(colours: tuple[str, ...], part: float) -> str:
     """The colour at `part`, 0 to 1, of a scale."""
     at = min(max(part, 0.0), 1.0) * (len(colours) - 1)
     first = min(int(at), len(colours) - 2)

@@ -12,45 +12,45 @@ from typing import Protocol
 
 import structlog
 
-from bot.policy.approver_sets import CHANNEL, ApproverSet, ApproverTable
-from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague, customers_row
+from bot.policy.approver_sets import CHANNEL_SET, ApproverSet, ApproverTable
+from bot.policy.channels import NOT_FULL_MEMBER_TEXT, NotAllowed, Person, require_colleague, find_tenant_channel
 from bot.refusal import Refusal
 from graph.state import Origin
-from tools.acting.scheduled import DRAINED
+from tools.acting.scheduled import SLURM_DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
-from tools.ledger.record import Record, Terms, requesters_of
+from tools.ledger.record import ActionRecord, ApprovalTerms, list_requesters
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
 log = structlog.get_logger()
-RULES = 2
+RULES_VERSION = 2
 """Bump when a rule below changes its meaning: cards shown before are then proposed anew."""
-QUORUM: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
-BY_HAND, RELAXED = 2, 1
+QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
+UNGUARDED_QUORUM, RELAXED_QUORUM = 2, 1
 DECIDE_SECONDS, START_SECONDS = 900, 300
 
-STALLED = Condition(
+STALLED_JOB_CONDITION = Condition(
     "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
 )
 """What relaxes the quorum of cancelling an incident's own stalled job."""
 
 
-def quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
+def get_quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
     """How many must approve. A node that should be drained and about which no scheduler can be asked needs two."""
     conditions = {condition.id for condition in action.conditions if condition.kind == "controller"}
     if action.risk == "destructive":
-        relaxed = (drained and DRAINED.id in conditions) or (job_stalled and action.remedy == "cancel_job" and STALLED.id in conditions)
-        return RELAXED if relaxed else QUORUM[action.risk]
-    unguarded = "drained" in REMEDIES[action.remedy].needs and DRAINED.id not in conditions
-    return BY_HAND if unguarded else QUORUM[action.risk]
+        relaxed = (drained and SLURM_DRAINED.id in conditions) or (job_stalled and action.remedy == "cancel_job" and STALLED_JOB_CONDITION.id in conditions)
+        return RELAXED_QUORUM if relaxed else QUORUM_BY_RISK[action.risk]
+    unguarded = "drained" in REMEDIES[action.remedy].needs and SLURM_DRAINED.id not in conditions
+    return UNGUARDED_QUORUM if unguarded else QUORUM_BY_RISK[action.risk]
 
 
-def terms(action: Action, group: str, group_size: int, *, drained: bool, job_stalled: bool, approvers: frozenset[str]) -> Terms:
+def build_terms(action: Action, group: str, group_size: int, *, drained: bool, job_stalled: bool, approvers: frozenset[str]) -> ApprovalTerms:
     """The request's terms, frozen when it is proposed."""
-    return Terms(
+    return ApprovalTerms(
         approvers=approvers,
-        quorum=quorum(action, drained=drained, job_stalled=job_stalled),
+        quorum=get_quorum(action, drained=drained, job_stalled=job_stalled),
         group=group,
         group_size=max(1, group_size),
         decide_seconds=DECIDE_SECONDS,
@@ -60,54 +60,54 @@ def terms(action: Action, group: str, group_size: int, *, drained: bool, job_sta
     )
 
 
-def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
+def compute_policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
     """Changes when anything does that decides who may approve what: an action approved under another policy does not run."""
     rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels)
-    numbers = [RULES, dict(QUORUM), BY_HAND, RELAXED, DECIDE_SECONDS, START_SECONDS]
+    numbers = [RULES_VERSION, dict(QUORUM_BY_RISK), UNGUARDED_QUORUM, RELAXED_QUORUM, DECIDE_SECONDS, START_SECONDS]
     sets = (table or ApproverTable()).model_dump(mode="json")
     return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, sets], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def may_still_approve(record: Record, voter: str) -> bool:
+def can_still_approve(record: ActionRecord, voter: str) -> bool:
     """Among the approvers, nobody who asked for it, and not heard yet."""
-    return voter in record.terms.approvers - requesters_of(record.action) - {vote.voter for vote in record.votes}
+    return voter in record.terms.approvers - list_requesters(record.action) - {vote.voter for vote in record.votes}
 
 
-def can_still_be_decided(record: Record, now: datetime) -> bool:
+def can_still_be_decided(record: ActionRecord, now: datetime) -> bool:
     """Whether enough approvers are left who have not spoken, in time: nobody else is worth calling."""
-    left = sum(may_still_approve(record, voter) for voter in record.terms.approvers)
+    left = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
     return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
 
 
 class Directory(Protocol):
     """People as Slack knows them (`bot.slack.people`). Raises a Refusal where Slack does not say."""
 
-    async def person(self, user: str) -> Person: ...
+    async def get_person(self, user: str) -> Person: ...
 
-    async def approvers(self, group: str, team: str) -> frozenset[str]: ...
+    async def list_approvers(self, group: str, team: str) -> frozenset[str]: ...
 
-    async def members(self, group: str) -> frozenset[str]: ...
+    async def list_members(self, group: str) -> frozenset[str]: ...
 
     def refresh(self, *about: str) -> None:
         """What is known of these for longer than some seconds is asked anew."""
         ...
 
 
-class OnCall(Protocol):
+class OnCallSchedule(Protocol):
     """Who is on call by a source of the policy: Slack user ids. Raises a Refusal where nobody could look."""
 
-    async def on_call(self, name: str) -> frozenset[str]: ...
+    async def list_on_call(self, name: str) -> frozenset[str]: ...
 
 
-class NoSchedule:
+class EmptyOnCallSchedule:
     """A site without sources."""
 
-    async def on_call(self, name: str) -> frozenset[str]:
+    async def list_on_call(self, name: str) -> frozenset[str]:
         return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class ApprovalRights:
     """Who may approve what an incident proposes: the user group of its channel and the people named in the settings, or the sets of the site's
     policy."""
 
@@ -116,96 +116,96 @@ class Rights:
     fallback: tuple[str, ...]
     origin_of: Callable[[str], Awaitable[Origin | None]]
     table: ApproverTable = field(default_factory=ApproverTable)
-    schedule: OnCall = field(default_factory=NoSchedule)
+    schedule: OnCallSchedule = field(default_factory=EmptyOnCallSchedule)
 
-    def policy(self) -> str:
+    def get_policy_hash(self) -> str:
         """The hash of the policy as it is now."""
-        return policy_hash(self.inventory.channels, self.fallback, self.table)
+        return compute_policy_hash(self.inventory.channels, self.fallback, self.table)
 
-    def sets_for(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
+    def find_sets(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """The sets that decide about an action on these hosts."""
         known = self.inventory.hosts
-        return self.table.sets_for([known[host].group if host in known else "" for host in hosts], risk)
+        return self.table.find_sets([known[host].group if host in known else "" for host in hosts], risk)
 
-    async def of(self, record: Record) -> frozenset[str]:
+    async def list_record_approvers(self, record: ActionRecord) -> frozenset[str]:
         """Who may approve this action as of now: whoever is still found by the sets that its request names. A decision hangs on it."""
-        return await self.members_of_sets(record.action.incident, record.terms.sets or (CHANNEL,), fresh=True)
+        return await self.list_set_members(record.action.incident, record.terms.sets or (CHANNEL_SET,), fresh=True)
 
-    async def members_of_sets(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> frozenset[str]:
+    async def list_set_members(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> frozenset[str]:
         """Who is in these sets. An unknown incident is nobody. Raises a Refusal where it cannot be told who is in one of them; where nobody could
         look who is on call, that source is nobody."""
         origin = await self.origin_of(incident)
         if origin is None or not origin.team:
             return frozenset()
-        return frozenset[str]().union(*[await self._members(name, incident, origin.team, fresh) for name in sets])
+        return frozenset[str]().union(*[await self._list_named_set_members(name, incident, origin.team, fresh) for name in sets])
 
-    async def _members(self, name: str, incident: str, team: str, fresh: bool) -> frozenset[str]:
-        if name == CHANNEL:
-            return await self.approvers(incident, fresh=fresh)
+    async def _list_named_set_members(self, name: str, incident: str, team: str, fresh: bool) -> frozenset[str]:
+        if name == CHANNEL_SET:
+            return await self.list_channel_approvers(incident, fresh=fresh)
         row = self.table.sets.get(name)
-        return await self._in_set(row, team, fresh) if row else frozenset()
+        return await self._list_people_in_set(row, team, fresh) if row else frozenset()
 
-    async def _in_set(self, row: ApproverSet, team: str, fresh: bool) -> frozenset[str]:
+    async def _list_people_in_set(self, row: ApproverSet, team: str, fresh: bool) -> frozenset[str]:
         if fresh:
             self.directory.refresh(*row.groups, *row.users)
-        groups = [await self.directory.approvers(group, team) for group in row.groups]
-        called = [await self._on_call(source) for source in row.on_call]
+        groups = [await self.directory.list_approvers(group, team) for group in row.groups]
+        called = [await self._list_on_call(source) for source in row.on_call]
         users = sorted(frozenset(row.users).union(*called))
-        named = [f"{team}:{user}" for user in users if await self._human(f"{team}:{user}", team, fresh)]
+        named = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
         return frozenset(named).union(*groups)
 
-    async def _on_call(self, source: str) -> frozenset[str]:
+    async def _list_on_call(self, source: str) -> frozenset[str]:
         try:
-            return await self.schedule.on_call(source)
+            return await self.schedule.list_on_call(source)
         except Refusal as why:
             log.warning("approvals.on_call_unknown", source=source, why=str(why)[:200])
             return frozenset()
 
-    async def _human(self, who: str, team: str, fresh: bool) -> bool:
+    async def _is_active_human(self, who: str, team: str, fresh: bool) -> bool:
         user = who.rpartition(":")[2]
         if fresh:
             self.directory.refresh(user)
-        person = await self.directory.person(user)
+        person = await self.directory.get_person(user)
         return person.human and person.id == user and f"{person.team}:{person.id}" == who and person.team == team
 
-    def group_of(self, origin: Origin, sets: Sequence[str] = ()) -> str:
+    def get_mention_group(self, origin: Origin, sets: Sequence[str] = ()) -> str:
         """The user group that cards of this place mention, or of these sets, where they decide instead; empty without one. Of an incident that a
         customer reported it is that of their channel, where that has one."""
-        if sets and CHANNEL not in sets:
+        if sets and CHANNEL_SET not in sets:
             return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
         rows = {row.channel: row for row in self.inventory.channels}
-        came = customers_row(origin, rows)
+        came = find_tenant_channel(origin, rows)
         if came and came.approvers:
             return came.approvers
         row = rows.get(origin.channel)
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
-    async def approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
+    async def list_channel_approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
         """The channel's own, as `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
         origin = await self.origin_of(incident)
-        return await self._of_channel(origin, fresh) if origin and origin.team else frozenset()
+        return await self._find_channel_approvers(origin, fresh) if origin and origin.team else frozenset()
 
-    async def _of_channel(self, origin: Origin, fresh: bool) -> frozenset[str]:
-        group = self.group_of(origin)
+    async def _find_channel_approvers(self, origin: Origin, fresh: bool) -> frozenset[str]:
+        group = self.get_mention_group(origin)
         if fresh:
             self.directory.refresh(group, *self.fallback)
-        named = [await self.directory.person(user) for user in self.fallback]
-        found = await self.directory.approvers(group, origin.team)
+        named = [await self.directory.get_person(user) for user in self.fallback]
+        found = await self.directory.list_approvers(group, origin.team)
         return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
 
-    async def name(self, who: str) -> str:
+    async def get_person_name(self, who: str) -> str:
         """What people call `TEAM:USER`, for what they read; the user's id alone where nobody says."""
         user = who.rpartition(":")[2]
         try:
-            return (await self.directory.person(user)).name or user
+            return (await self.directory.get_person(user)).name or user
         except Refusal:
             return user
 
-    async def admit(self, voter: str) -> None:
+    async def require_full_member(self, voter: str) -> None:
         """Refuses everybody but an active human full member of the team that their click names."""
         team, _, user = voter.partition(":")
         self.directory.refresh(user)
-        who = await self.directory.person(user)
+        who = await self.directory.get_person(user)
         if not user or who.id != user:
-            raise NotAllowed(NOT_OURS)
-        colleague(who, team)
+            raise NotAllowed(NOT_FULL_MEMBER_TEXT)
+        require_colleague(who, team)

@@ -14,12 +14,12 @@ from bot.policy.roles import NamedPeople
 from kb.shapes import StrictModel
 from tools.action import Risk
 
-CHANNEL: Final = "channel"
+CHANNEL_SET: Final = "channel"
 """The set of whoever approves without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS."""
-NOBODY: Final = "nobody"
+NOBODY_SET: Final = "nobody"
 """Where the hosts of one action are of groups whose rules have no set in common."""
-USE_A_USER_GROUP: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
-HOURS_REMOVED: Final = f"rules apply at all hours; {USE_A_USER_GROUP}, or name an on_call source in a set"
+USE_USER_GROUP_HINT: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
+HOURS_REMOVED_HINT: Final = f"rules apply at all hours; {USE_USER_GROUP_HINT}, or name an on_call source in a set"
 
 
 class OnCallSource(StrictModel):
@@ -47,7 +47,7 @@ class ApproverSet(NamedPeople):
 class SetRule(StrictModel):
     """Which sets decide: about hosts of these groups (none: of all), with these risks (none: with all)."""
 
-    removed_fields: ClassVar[Mapping[str, str]] = {"when": HOURS_REMOVED}
+    removed_fields: ClassVar[Mapping[str, str]] = {"when": HOURS_REMOVED_HINT}
 
     groups: tuple[str, ...] = ()
     risks: tuple[Risk, ...] = ()
@@ -58,29 +58,29 @@ class ApproverTable(StrictModel):
     """What a site says of who approves. Without it every channel has its own approvers, about everything."""
 
     removed_fields: ClassVar[Mapping[str, str]] = {
-        "hours": HOURS_REMOVED,
-        "break_glass": f"name everybody who may approve; {USE_A_USER_GROUP}",
-        "delegation_hours": f"an approver cannot lend the right to approve; {USE_A_USER_GROUP}",
+        "hours": HOURS_REMOVED_HINT,
+        "break_glass": f"name everybody who may approve; {USE_USER_GROUP_HINT}",
+        "delegation_hours": f"an approver cannot lend the right to approve; {USE_USER_GROUP_HINT}",
     }
 
     sets: Mapping[str, ApproverSet] = Field(default_factory=dict)
     rules: tuple[SetRule, ...] = ()
     on_call: Mapping[str, OnCallSource] = Field(default_factory=dict)
 
-    def sets_for(self, groups: Iterable[str], risk: Risk) -> tuple[str, ...]:
+    def find_sets(self, groups: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """The sets that decide about hosts of all these groups: of several groups only those that decide about each."""
-        rows = [self._first(group, risk) for group in dict.fromkeys(groups)] or [(CHANNEL,)]
-        return tuple(name for name in rows[0] if all(name in row for row in rows[1:])) or (NOBODY,)
+        rows = [self._find_first_sets(group, risk) for group in dict.fromkeys(groups)] or [(CHANNEL_SET,)]
+        return tuple(name for name in rows[0] if all(name in row for row in rows[1:])) or (NOBODY_SET,)
 
-    def _first(self, group: str, risk: Risk) -> tuple[str, ...]:
+    def _find_first_sets(self, group: str, risk: Risk) -> tuple[str, ...]:
         for rule in self.rules:
             if (not rule.groups or group in rule.groups) and (not rule.risks or risk in rule.risks):
                 return rule.sets
-        return (CHANNEL,)
+        return (CHANNEL_SET,)
 
-    def problems(self, groups: Iterable[str] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
+    def list_problems(self, groups: Iterable[str] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
         """(where, what is wrong) of everything that names what is not there; `groups` are those of the inventory, where that is known."""
-        known, hosts = {*self.sets, CHANNEL}, None if groups is None else set(groups)
+        known, hosts = {*self.sets, CHANNEL_SET}, None if groups is None else set(groups)
         found: list[tuple[tuple[str | int, ...], str]] = []
         for at, rule in enumerate(self.rules):
             found += [(("rules", at, "sets"), f"there is no set {name!r}") for name in rule.sets if name not in known]
@@ -88,7 +88,7 @@ class ApproverTable(StrictModel):
                 (("rules", at, "groups"), f"the inventory has no group {g!r}") for g in rule.groups if hosts is not None and g not in hosts
             ]
         for name, row in self.sets.items():
-            found += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL, NOBODY) else []
+            found += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL_SET, NOBODY_SET) else []
             found += [
                 (("sets", name), f"there is no source {source!r} under on_call") for source in row.on_call if source not in self.on_call
             ]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from bot.policy.approver_sets import ApproverTable, OnCallSource
 from bot.policy.roles import NamedPeople, RoleTable
-from bot.policy.shares import Share, Shares
+from bot.policy.shares import Quota, Quotas
 from kb.shapes import StrictModel
-from kb.yaml import Problems, read, validated
+from kb.yaml import Problems, read_document, validate_document
 from tools.inventory.hosts import Inventory
 
 
@@ -21,7 +21,7 @@ class BadPolicy(ValueError):
 class SitePolicy(StrictModel):
     """What a site says of people. Without a file everything is as it stands here."""
 
-    shares: Shares = Shares()
+    shares: Quotas = Quotas()
     roles: RoleTable = RoleTable()
     approvers: ApproverTable = ApproverTable()
 
@@ -29,41 +29,41 @@ class SitePolicy(StrictModel):
 def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
     """The file's policy; what it names must be in the inventory, where one is given. Raises BadPolicy."""
     problems = Problems()
-    document = read(path, problems)
-    policy = validated(document, SitePolicy, problems) if document else None
+    document = read_document(path, problems)
+    policy = validate_document(document, SitePolicy, problems) if document else None
     if document and policy and inventory:
-        for tenant in sorted(set(policy.shares.tenants) - tenants_of(inventory)):
-            problems.note(document.place("shares", "tenants", tenant), f"no host and no channel of the inventory is of a tenant {tenant!r}")
+        for tenant in sorted(set(policy.shares.tenants) - list_tenants(inventory)):
+            problems.add(document.find_position("shares", "tenants", tenant), f"no host and no channel of the inventory is of a tenant {tenant!r}")
     if document and policy:
-        for act, why in policy.roles.problems():
-            problems.note(document.place("roles", "only", act), why)
-        for where, why in policy.approvers.problems(inventory.groups if inventory else None):
-            problems.note(document.place("approvers", *where), why)
+        for act, why in policy.roles.list_problems():
+            problems.add(document.find_position("roles", "only", act), why)
+        for where, why in policy.approvers.list_problems(inventory.groups if inventory else None):
+            problems.add(document.find_position("approvers", *where), why)
     if policy is None or problems.found:
         raise BadPolicy(tuple(problems.found))
     return policy
 
 
-def tenants_of(inventory: Inventory) -> frozenset[str]:
+def list_tenants(inventory: Inventory) -> frozenset[str]:
     """Everybody whose hosts or channels the inventory names."""
     rows = (*(host.tenant for host in inventory.hosts.values()), *(row.tenant for row in inventory.channels))
     return frozenset(name for name in rows if name)
 
 
-def in_words(policy: SitePolicy) -> tuple[str, ...]:
+def format_policy(policy: SitePolicy) -> tuple[str, ...]:
     """The policy as people read it, a line a subject."""
     rows = [("every customer", policy.shares.every), *sorted(policy.shares.tenants.items())]
-    return (*(_share(name, share) for name, share in rows), *_roles(policy.roles), *_approvers(policy.approvers))
+    return (*(_format_quota(name, share) for name, share in rows), *_format_roles(policy.roles), *_format_approvers(policy.approvers))
 
 
-def _approvers(table: ApproverTable) -> tuple[str, ...]:
+def _format_approvers(table: ApproverTable) -> tuple[str, ...]:
     if table == ApproverTable():
         return ()
     sets = [
-        f"set {name}: {', '.join(filter(None, [_people(row), *(f'on call by {one}' for one in row.on_call)]))}"
+        f"set {name}: {', '.join(filter(None, [_format_people(row), *(f'on call by {one}' for one in row.on_call)]))}"
         for name, row in table.sets.items()
     ]
-    sources = [f"on call by {name}: {_source(source)}" for name, source in table.on_call.items()]
+    sources = [f"on call by {name}: {_format_on_call_source(source)}" for name, source in table.on_call.items()]
     rules = [
         f"{', '.join(rule.risks) or 'everything'} on {', '.join(rule.groups) or 'all hosts'}: {' and '.join(rule.sets)} decide"
         for rule in table.rules
@@ -71,20 +71,20 @@ def _approvers(table: ApproverTable) -> tuple[str, ...]:
     return (*sets, *sources, *rules)
 
 
-def _source(source: OnCallSource) -> str:
+def _format_on_call_source(source: OnCallSource) -> str:
     return f"the user group {source.user_group}" if source.user_group else str(source.file or "a webhook")
 
 
-def _roles(table: RoleTable) -> tuple[str, ...]:
-    named = [f"{role.replace('_', ' ')}s: {_people(people)}" for role, people in table.named if people]
-    only = [f"only {', '.join(sorted(table.who(act)))} may: {act}" for act in table.only]
+def _format_roles(table: RoleTable) -> tuple[str, ...]:
+    named = [f"{role.replace('_', ' ')}s: {_format_people(people)}" for role, people in table.named_people if people]
+    only = [f"only {', '.join(sorted(table.get_roles(act)))} may: {act}" for act in table.only]
     return (*named, *only)
 
 
-def _people(named: NamedPeople) -> str:
+def _format_people(named: NamedPeople) -> str:
     return ", ".join([*named.users, *(f"the user group {group}" for group in named.groups)])
 
 
-def _share(name: str, share: Share) -> str:
+def _format_quota(name: str, share: Quota) -> str:
     turns = "" if share.turns == 1 else f", {share.turns} turns to one of others"
     return f"{name}: {share.incidents} incidents at once, {share.mentions_per_hour} mentions an hour{turns}"

@@ -27,7 +27,7 @@ class PersonRole(StrEnum):
     KNOWLEDGE_EDITOR = "knowledge_editor"
 
 
-MEANS: Final[Mapping[PersonRole, str]] = {
+ROLE_DESCRIPTIONS: Final[Mapping[PersonRole, str]] = {
     PersonRole.CUSTOMER: "whoever speaks in a customer's channel, of whichever workspace; also one of your own people, while they speak there",
     PersonRole.OPERATOR: "a full member of your workspace in an operators' channel",
     PersonRole.APPROVER: "whom the channel's user group, `RACKMEDIC_APPROVERS` or a set of the policy names",
@@ -46,13 +46,13 @@ class Act:
     by_request: bool = False
 
 
-INSIDE: Final = frozenset(PersonRole) - {PersonRole.CUSTOMER}
-BOTH: Final = frozenset(PersonRole)
-THEIRS: Final = frozenset({PersonRole.CUSTOMER})
-APPROVES: Final = frozenset({PersonRole.APPROVER})
-BRAKES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN})
-TEACHES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN, PersonRole.KNOWLEDGE_EDITOR})
-_OF_CUSTOMERS: Final = frozenset(
+INTERNAL_ROLES: Final = frozenset(PersonRole) - {PersonRole.CUSTOMER}
+ALL_ROLES: Final = frozenset(PersonRole)
+CUSTOMER_ROLES: Final = frozenset({PersonRole.CUSTOMER})
+APPROVER_ROLES: Final = frozenset({PersonRole.APPROVER})
+BRAKE_ROLES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN})
+LESSON_ROLES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN, PersonRole.KNOWLEDGE_EDITOR})
+_CUSTOMER_INTENTS: Final = frozenset(
     {
         *(Intent.NEW_FACTS, Intent.RECHECK, Intent.STILL_BROKEN, Intent.REOPEN, Intent.FIXED, Intent.CLOSE),
         *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY, Intent.REPORT, Intent.SAFE_TO, Intent.WHO_IS_ON_IT),
@@ -60,63 +60,63 @@ _OF_CUSTOMERS: Final = frozenset(
     }
 )
 # fmt: off
-_REST: Final[Mapping[str, Act]] = {
-    "button.diagnosis.hand_off":       Act(INSIDE,   "hand the incident to people"),
-    "button.diagnosis.recheck":        Act(INSIDE,   "have it looked at again"),
-    "button.diagnosis.details":        Act(INSIDE,   "see everything that was read"),
-    "button.feedback.vote":         Act(INSIDE,   "say whether a diagnosis helped"),
-    "button.more.menu":             Act(INSIDE,   "open the forms below"),
-    "button.question.meant":        Act(INSIDE,   "answer a question"),
-    "button.ticket.take":           Act(INSIDE,   "take a ticket"),
-    "button.ticket.wait":           Act(INSIDE,   "say that a ticket waits for others"),
-    "button.ticket.close":          Act(INSIDE,   "open the form that closes an incident"),
-    "button.ticket.report":         Act(INSIDE,   "have an incident written down as a file in its thread"),
-    "button.held.ask_return":       Act(INSIDE,   "ask to return a node that is held"),
-    "button.approval.approve":      Act(APPROVES, "approve an action", fixed=True, by_request=True),
-    "button.approval.approve_all":  Act(APPROVES, "approve several, each counted by itself", fixed=True, by_request=True),
-    "button.approval.reject":       Act(APPROVES, "deny an action, with a reason", fixed=True, by_request=True),
-    "button.approval.ran":          Act(APPROVES, "say that an action in doubt ran", fixed=True, by_request=True),
-    "button.approval.not_ran":      Act(APPROVES, "say that it did not", fixed=True, by_request=True),
-    "button.approval.let_go":       Act(APPROVES, "let the next wave be put up though one did not pass", fixed=True, by_request=True),
-    "button.approval.edit":         Act(INSIDE,   "propose other arguments; whoever does may not approve them"),
-    "button.approval.revoke":       Act(INSIDE,   "take back what has not begun"),
-    "button.approval.ask_again":    Act(INSIDE,   "have an action proposed once more"),
-    "button.approval.show_all":     Act(INSIDE,   "read every command of a batch"),
-    "button.customer.tell":         Act(INSIDE,   "open the form that tells the customer something"),
-    "button.share.let_in":          Act(INSIDE,   "let a customer's report begin at once that waits for their share"),
-    "button.customer.broken":       Act(THEIRS,   "say that it is still broken", fixed=True),
-    "button.customer.works":        Act(THEIRS,   "say that it works again", fixed=True),
-    "button.customer.person":       Act(THEIRS,   "ask for a person", fixed=True),
-    "button.customer.withdraw":     Act(THEIRS,   "take a report back", fixed=True),
-    "button.provider.show":         Act(INSIDE,   "see what would leave for the provider"),
-    "button.provider.send":         Act(INSIDE,   "send the provider what was shown"),
-    "button.provider.back":         Act(INSIDE,   "leave it unsent"),
-    "button.tracker.open":          Act(INSIDE,   "see what would leave for a tracker"),
-    "button.tracker.choose":        Act(INSIDE,   "see what would leave for one of several trackers"),
-    "button.lesson.accept":         Act(TEACHES,  "have a lesson used from now on"),
-    "button.lesson.edit":           Act(TEACHES,  "open the form that changes the draft of a lesson"),
-    "button.lesson.refuse":         Act(TEACHES,  "have a lesson never used"),
-    "button.lesson.restore":        Act(TEACHES,  "have a retired lesson used again"),
-    "form.lesson.submit":           Act(TEACHES,  "change the draft of a lesson"),
-    "form.close_modal.submit":      Act(INSIDE,   "close an incident with its cause"),
-    "form.feedback.submit":         Act(INSIDE,   "say what was wrong with a diagnosis"),
-    "form.more.assign":             Act(INSIDE,   "note who is on it"),
-    "form.more.correct":            Act(INSIDE,   "note what it really was"),
-    "form.tracker.send":            Act(INSIDE,   "open the ticket in a tracker that was shown"),
-    "form.reject_modal.submit":     Act(APPROVES, "deny an action, with a reason", fixed=True, by_request=True),
-    "form.edit_modal.submit":       Act(INSIDE,   "propose other arguments"),
-    "form.customer_tell":           Act(INSIDE,   "write something to the customer, and see it as they will read it"),
-    "form.customer_tell_send":      Act(INSIDE,   "send it to them"),
-    "command.help":                 Act(INSIDE,   "the list of what can be said"),
-    "command.status":               Act(INSIDE,   "what is open, and the brakes"),
-    "command.stop":                 Act(INSIDE,   "stop all repairs", fixed=True),
-    "command.resume":               Act(BRAKES,   "let repairs go on, or reset a group's breaker"),
-    "shortcut.diagnose_this":            Act(INSIDE,   "begin a diagnosis of a message"),
+_INTERACTION_ACTS: Final[Mapping[str, Act]] = {
+    "button.diagnosis.hand_off":       Act(INTERNAL_ROLES,   "hand the incident to people"),
+    "button.diagnosis.recheck":        Act(INTERNAL_ROLES,   "have it looked at again"),
+    "button.diagnosis.details":        Act(INTERNAL_ROLES,   "see everything that was read"),
+    "button.feedback.vote":         Act(INTERNAL_ROLES,   "say whether a diagnosis helped"),
+    "button.more.menu":             Act(INTERNAL_ROLES,   "open the forms below"),
+    "button.question.meant":        Act(INTERNAL_ROLES,   "answer a question"),
+    "button.ticket.take":           Act(INTERNAL_ROLES,   "take a ticket"),
+    "button.ticket.wait":           Act(INTERNAL_ROLES,   "say that a ticket waits for others"),
+    "button.ticket.close":          Act(INTERNAL_ROLES,   "open the form that closes an incident"),
+    "button.ticket.report":         Act(INTERNAL_ROLES,   "have an incident written down as a file in its thread"),
+    "button.held.ask_return":       Act(INTERNAL_ROLES,   "ask to return a node that is held"),
+    "button.approval.approve":      Act(APPROVER_ROLES, "approve an action", fixed=True, by_request=True),
+    "button.approval.approve_all":  Act(APPROVER_ROLES, "approve several, each counted by itself", fixed=True, by_request=True),
+    "button.approval.reject":       Act(APPROVER_ROLES, "deny an action, with a reason", fixed=True, by_request=True),
+    "button.approval.ran":          Act(APPROVER_ROLES, "say that an action in doubt ran", fixed=True, by_request=True),
+    "button.approval.not_ran":      Act(APPROVER_ROLES, "say that it did not", fixed=True, by_request=True),
+    "button.approval.let_go":       Act(APPROVER_ROLES, "let the next wave be put up though one did not pass", fixed=True, by_request=True),
+    "button.approval.edit":         Act(INTERNAL_ROLES,   "propose other arguments; whoever does may not approve them"),
+    "button.approval.revoke":       Act(INTERNAL_ROLES,   "take back what has not begun"),
+    "button.approval.ask_again":    Act(INTERNAL_ROLES,   "have an action proposed once more"),
+    "button.approval.show_all":     Act(INTERNAL_ROLES,   "read every command of a batch"),
+    "button.customer.tell":         Act(INTERNAL_ROLES,   "open the form that tells the customer something"),
+    "button.share.let_in":          Act(INTERNAL_ROLES,   "let a customer's report begin at once that waits for their share"),
+    "button.customer.broken":       Act(CUSTOMER_ROLES,   "say that it is still broken", fixed=True),
+    "button.customer.works":        Act(CUSTOMER_ROLES,   "say that it works again", fixed=True),
+    "button.customer.person":       Act(CUSTOMER_ROLES,   "ask for a person", fixed=True),
+    "button.customer.withdraw":     Act(CUSTOMER_ROLES,   "take a report back", fixed=True),
+    "button.provider.show":         Act(INTERNAL_ROLES,   "see what would leave for the provider"),
+    "button.provider.send":         Act(INTERNAL_ROLES,   "send the provider what was shown"),
+    "button.provider.back":         Act(INTERNAL_ROLES,   "leave it unsent"),
+    "button.tracker.open":          Act(INTERNAL_ROLES,   "see what would leave for a tracker"),
+    "button.tracker.choose":        Act(INTERNAL_ROLES,   "see what would leave for one of several trackers"),
+    "button.lesson.accept":         Act(LESSON_ROLES,  "have a lesson used from now on"),
+    "button.lesson.edit":           Act(LESSON_ROLES,  "open the form that changes the draft of a lesson"),
+    "button.lesson.refuse":         Act(LESSON_ROLES,  "have a lesson never used"),
+    "button.lesson.restore":        Act(LESSON_ROLES,  "have a retired lesson used again"),
+    "form.lesson.submit":           Act(LESSON_ROLES,  "change the draft of a lesson"),
+    "form.close_modal.submit":      Act(INTERNAL_ROLES,   "close an incident with its cause"),
+    "form.feedback.submit":         Act(INTERNAL_ROLES,   "say what was wrong with a diagnosis"),
+    "form.more.assign":             Act(INTERNAL_ROLES,   "note who is on it"),
+    "form.more.correct":            Act(INTERNAL_ROLES,   "note what it really was"),
+    "form.tracker.send":            Act(INTERNAL_ROLES,   "open the ticket in a tracker that was shown"),
+    "form.reject_modal.submit":     Act(APPROVER_ROLES, "deny an action, with a reason", fixed=True, by_request=True),
+    "form.edit_modal.submit":       Act(INTERNAL_ROLES,   "propose other arguments"),
+    "form.customer_tell":           Act(INTERNAL_ROLES,   "write something to the customer, and see it as they will read it"),
+    "form.customer_tell_send":      Act(INTERNAL_ROLES,   "send it to them"),
+    "command.help":                 Act(INTERNAL_ROLES,   "the list of what can be said"),
+    "command.status":               Act(INTERNAL_ROLES,   "what is open, and the brakes"),
+    "command.stop":                 Act(INTERNAL_ROLES,   "stop all repairs", fixed=True),
+    "command.resume":               Act(BRAKE_ROLES,   "let repairs go on, or reset a group's breaker"),
+    "shortcut.diagnose_this":            Act(INTERNAL_ROLES,   "begin a diagnosis of a message"),
 }
 # fmt: on
 ACTS: Final[Mapping[str, Act]] = {
-    **{f"intent.{intent}": Act(BOTH if intent in _OF_CUSTOMERS else INSIDE, f"say it: {intent.replace('_', ' ')}") for intent in Intent},
-    **_REST,
+    **{f"intent.{intent}": Act(ALL_ROLES if intent in _CUSTOMER_INTENTS else INTERNAL_ROLES, f"say it: {intent.replace('_', ' ')}") for intent in Intent},
+    **_INTERACTION_ACTS,
 }
 """Everything that somebody can do, by its id; a test holds that it is all."""
 
@@ -140,32 +140,32 @@ class RoleTable(StrictModel):
     """Act → the roles that keep it."""
 
     @property
-    def named(self) -> tuple[tuple[PersonRole, NamedPeople], ...]:
+    def named_people(self) -> tuple[tuple[PersonRole, NamedPeople], ...]:
         """The roles that a file gives, and to whom."""
         return (PersonRole.ADMIN, self.admin), (PersonRole.KNOWLEDGE_EDITOR, self.knowledge_editor)
 
-    def who(self, act: str) -> frozenset[PersonRole]:
+    def get_roles(self, act: str) -> frozenset[PersonRole]:
         """The roles that may. KeyError for what is no act."""
         kept = self.only.get(act)
         return ACTS[act].who if kept is None else ACTS[act].who & frozenset(kept)
 
-    def problems(self) -> list[tuple[str, str]]:
+    def list_problems(self) -> list[tuple[str, str]]:
         """(act, what is wrong) of each row of `only` that cannot stand."""
-        return [(act, why) for act, roles in self.only.items() if (why := self._problem(act, frozenset(roles)))]
+        return [(act, why) for act, roles in self.only.items() if (why := self._find_problem(act, frozenset(roles)))]
 
-    def _problem(self, act: str, roles: frozenset[PersonRole]) -> str:
+    def _find_problem(self, act: str, roles: frozenset[PersonRole]) -> str:
         if act not in ACTS:
             return f"{act!r} is no act; docs/roles.md lists them"
         if ACTS[act].fixed:
             return f"who may {ACTS[act].does} cannot be changed"
         if wider := sorted(roles - ACTS[act].who):
             return f"{', '.join(wider)} may not {ACTS[act].does} at all; a file takes away and never gives"
-        empty = {role for role, named in self.named if not named}
+        empty = {role for role, named in self.named_people if not named}
         return "nobody would be left who may; name them under admin or knowledge_editor" if not roles - empty else ""
 
 
-def require(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:
+def require_role(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:
     """Refuses whoever is none of those who may."""
-    who = table.who(act)
+    who = table.get_roles(act)
     if not who & roles:
         raise NotAllowed(f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in who))} may do that here.")

@@ -15,18 +15,18 @@ from pydantic import Field
 from kb.shapes import StrictModel
 
 HOUR = timedelta(hours=1)
-LOOK_AGAIN = timedelta(seconds=30)
+RECHECK_INTERVAL = timedelta(seconds=30)
 """After how long it is asked again whether an incident of the tenant has ended: nobody knows when one will."""
 
 
-class Limit(StrEnum):
+class QuotaLimit(StrEnum):
     """The two limits of a tenant."""
 
     INCIDENTS = "incidents"
     MENTIONS = "mentions"
 
 
-class Share(StrictModel):
+class Quota(StrictModel):
     """What one tenant may have. `turns` is how often its turn comes where several tenants wait: twice as often with 2."""
 
     removed_fields: ClassVar[Mapping[str, str]] = {
@@ -39,7 +39,7 @@ class Share(StrictModel):
     turns: Annotated[int, Field(ge=1, le=10)] = 1
 
 
-WORDS: Mapping[str, str] = {
+LIMIT_DESCRIPTIONS: Mapping[str, str] = {
     "incidents": "incidents of theirs at which we are at once; one that was handed over to your people or answered counts no more",
     "mentions_per_hour": "messages and clicks of theirs that begin a look, within an hour",
     "turns": "how often their turn comes where several customers wait, compared with the others",
@@ -47,19 +47,19 @@ WORDS: Mapping[str, str] = {
 """What each limit means, for the page and the refusals of a file."""
 
 
-class Shares(StrictModel):
+class Quotas(StrictModel):
     """The table of a site: what every customer may have, and those who may have something else."""
 
-    every: Share = Share()
-    tenants: Mapping[str, Share] = Field(default_factory=dict)
+    every: Quota = Quota()
+    tenants: Mapping[str, Quota] = Field(default_factory=dict)
 
-    def of(self, tenant: str) -> Share:
+    def get_quota(self, tenant: str) -> Quota:
         """What this customer may have; our own people (no tenant) are bound by nothing that is counted."""
         return self.tenants.get(tenant, self.every)
 
 
 @dataclass(frozen=True, slots=True)
-class ShareUsed:
+class QuotaUsage:
     """What a tenant uses now. `mentions`: when those of the last hour began."""
 
     incidents: int = 0
@@ -67,32 +67,32 @@ class ShareUsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class ExceededLimit:
     """Which limit a tenant is over. `until`: when it goes on; None where that depends on others."""
 
-    limit: Limit
+    limit: QuotaLimit
     until: datetime | None = None
 
-    def again_at(self, now: datetime) -> datetime:
+    def get_retry_time(self, now: datetime) -> datetime:
         """When to ask again."""
-        return self.until or now + LOOK_AGAIN
+        return self.until or now + RECHECK_INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
-class TenantWaits:
+class WaitingTenant:
     """What of one customer waits for their share: its incidents, the oldest first, since when, and why. `new`: those of them in which
     nothing was begun yet."""
 
     tenant: str
     incidents: tuple[str, ...]
     since: datetime
-    why: Over
+    why: ExceededLimit
     new: frozenset[str] = frozenset()
 
 
-def over(share: Share, used: ShareUsed, now: datetime, *, opens: bool) -> Over | None:
+def find_exceeded_limit(share: Quota, used: QuotaUsage, now: datetime, *, opens: bool) -> ExceededLimit | None:
     """The limit that an item is over now, of both the one with a known end; None where it may begin. `opens`: it is one more incident."""
     mentions = sorted(at for at in used.mentions if at > now - HOUR)
     if len(mentions) >= share.mentions_per_hour:
-        return Over(Limit.MENTIONS, mentions[-share.mentions_per_hour] + HOUR)
-    return Over(Limit.INCIDENTS) if opens and used.incidents >= share.incidents else None
+        return ExceededLimit(QuotaLimit.MENTIONS, mentions[-share.mentions_per_hour] + HOUR)
+    return ExceededLimit(QuotaLimit.INCIDENTS) if opens and used.incidents >= share.incidents else None

@@ -4,85 +4,85 @@ Drawn beside the event loop."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.pictures.drawing import Drawing, of_bandwidths, of_heat, of_timeline, of_walk
+from bot.pictures.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
 from bot.postmortem.page import Figure
-from graph.deciding import deciding_heats, values_in
-from graph.engine.reference import profiles
+from graph.deciding import iter_deciding_heatmaps, count_known_values
+from graph.engine.reference import build_profile_lookup
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.timeline import timeline_of
-from graph.walked import walked_tree
+from graph.rows import IncidentView
+from graph.timeline import build_timeline
+from graph.walked import build_search_tree
 from tools.bandwidth import bandwidths
 from tools.fact import Fact, Value
-from tools.heat import Heat
+from tools.heat import Heatmap
 from tools.inventory.hosts import Inventory
 from tools.inventory.sku import Sku
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 
-MOST, LEAST = 2, 2
+MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2
 """Heat maps of a page, and how many values are worth one."""
-TIMELINE = "timeline"
-LEAST_MOMENTS = 3
+TIMELINE_NAME = "timeline"
+MIN_TIMELINE_MOMENTS = 3
 """Below it a timeline says no more than its table."""
-Expected = Callable[[str], Value]
+ExpectedBandwidthLookup = Callable[[str], Value]
 """Host → what its model reaches in an all-reduce, in GB/s."""
 
 
-def nothing_expected(facts: Sequence[Fact]) -> Expected:
+def build_empty_expectation(facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
     """Where nobody knows the models of hosts."""
     return lambda host: None
 
 
-def reached(inventory: Inventory, skus: Mapping[str, Sku], facts: Sequence[Fact]) -> Expected:
+def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
     """By the model that the inventory names, else by the one that a host shows."""
-    profile = profiles(inventory, skus, facts)
+    profile = build_profile_lookup(inventory, skus, facts)
 
     def expected(host: str) -> Value:
         sku = profile(host) if host else None
-        return sku.expected("nccl.busbw_max", None) if sku else None
+        return sku.get_expected("nccl.busbw_max", None) if sku else None
 
     return expected
 
 
 @dataclass(frozen=True, slots=True)
-class FigureMatter:
+class FigureInputs:
     """What the pictures of an incident are drawn from. `names`: a user's id → what people call them; `titles` those of the taxonomy's paths."""
 
-    rows: IncidentRows
+    rows: IncidentView
     facts: Sequence[Fact] = ()
-    records: Sequence[Record] = ()
+    records: Sequence[ActionRecord] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    expected: Callable[[Sequence[Fact]], Expected] = nothing_expected
+    expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
     unread: tuple[str, ...] = ()
     """Why there are no facts, where they could not be read."""
 
 
-def drawings_of(of: FigureMatter) -> list[Drawing]:
+def list_drawings(of: FigureInputs) -> list[Drawing]:
     """Those that tell something."""
-    return [*_timeline(of), *(of_heat(heat) for heat in heats_of(of.rows.report, of.facts)), *_bandwidth(of), *_walk(of)]
+    return [*_build_timeline_drawings(of), *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(of.rows.report, of.facts)), *_build_bandwidth_drawings(of), *_build_trace_drawings(of)]
 
 
-def _timeline(of: FigureMatter) -> list[Drawing]:
-    line = timeline_of(of.rows, of.records).named(of.names)
-    return [of_timeline(line)] if len(line.events) >= LEAST_MOMENTS else []
+def _build_timeline_drawings(of: FigureInputs) -> list[Drawing]:
+    line = build_timeline(of.rows, of.records).replace_user_ids(of.names)
+    return [build_timeline_drawing(line)] if len(line.events) >= MIN_TIMELINE_MOMENTS else []
 
 
-def _bandwidth(of: FigureMatter) -> list[Drawing]:
+def _build_bandwidth_drawings(of: FigureInputs) -> list[Drawing]:
     found = bandwidths(sorted({fact.host for fact in of.facts if fact.host}), of.facts, of.expected(of.facts))
-    return [of_bandwidths(found)] if found.curves else []
+    return [build_bandwidth_drawing(found)] if found.curves else []
 
 
-def _walk(of: FigureMatter) -> list[Drawing]:
-    return [of_walk(walked_tree(of.rows, of.titles))] if of.titles and (of.rows.walked or of.rows.report) else []
+def _build_trace_drawings(of: FigureInputs) -> list[Drawing]:
+    return [build_trace_drawing(build_search_tree(of.rows, of.titles))] if of.titles and (of.rows.search_steps or of.rows.report) else []
 
 
-def heats_of(report: Report | None, facts: Sequence[Fact]) -> list[Heat]:
+def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list[Heatmap]:
     """The deciding numbers, as they were cited; each with the hosts of which anything is known. What is no number of a GPU is no picture."""
     causes = report.root_causes if report else ()
-    return [heat for heat in deciding_heats(causes, facts) if values_in(heat) >= LEAST][:MOST]
+    return [heat for heat in iter_deciding_heatmaps(causes, facts) if count_known_values(heat) >= MIN_HEATMAP_VALUES][:MAX_HEATMAPS]
 
 
-def drawn(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
+def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
     """Long work. The rows of the timeline stand on the page already."""
-    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE else row.rows) for row in drawings)
+    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)

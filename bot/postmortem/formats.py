@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bot.postmortem.markdown import markdown
+from bot.postmortem.markdown import write_markdown
 from bot.postmortem.page import Page
-from bot.postmortem.pdf import pdf
+from bot.postmortem.pdf import write_pdf
 
 PageFormat = Literal["md", "pdf"]
 
 
 @dataclass(frozen=True, slots=True)
-class FormatRow:
+class PageFormatRow:
     """`text`: whether a terminal can show it."""
 
     write: Callable[[Page], bytes]
@@ -21,15 +21,15 @@ class FormatRow:
     text: bool = True
 
 
-FORMATS: Final[Mapping[PageFormat, FormatRow]] = {
-    "md": FormatRow(markdown, "Markdown"),
-    "pdf": FormatRow(pdf, "PDF", text=False),
+FORMATS: Final[Mapping[PageFormat, PageFormatRow]] = {
+    "md": PageFormatRow(write_markdown, "Markdown"),
+    "pdf": PageFormatRow(write_pdf, "PDF", text=False),
 }
 
-_MARKDOWN = re.compile(r"\b(?:markdown|md)\b", re.IGNORECASE)
-LONGEST_WISH: Final = 400
+_MARKDOWN_PATTERN = re.compile(r"\b(?:markdown|md)\b", re.IGNORECASE)
+MAX_REQUEST_CHARS: Final = 400
 
 
-def format_asked(text: str) -> PageFormat:
+def parse_page_format(text: str) -> PageFormat:
     """Return the format that a wish for the page names; PDF where it names none."""
-    return "md" if _MARKDOWN.search(text[:LONGEST_WISH]) else "pdf"
+    return "md" if _MARKDOWN_PATTERN.search(text[:MAX_REQUEST_CHARS]) else "pdf"

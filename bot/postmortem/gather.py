@@ -7,31 +7,31 @@ from dataclasses import dataclass, field
 import structlog
 from redis.exceptions import RedisError
 
-from bot.cards.customers.reader import reader_of
-from bot.cards.customers.view import Known, customer_view, nothing_known
-from bot.desk.course import Course
-from bot.postmortem.figures import Expected, FigureMatter, drawings_of, drawn, nothing_expected
-from bot.postmortem.inside import page_for_operators
-from bot.postmortem.material import IncidentMaterial, people_of
-from bot.postmortem.page import Page, finished
-from bot.postmortem.theirs import page_for_customer
+from bot.cards.customers.reader import build_tenant_view_context
+from bot.cards.customers.view import SlotValueLookup, build_tenant_view, get_no_slot_values
+from bot.desk.course import IncidentMetrics
+from bot.postmortem.figures import ExpectedBandwidthLookup, FigureInputs, list_drawings, draw_figures, build_empty_expectation
+from bot.postmortem.inside import render_operator_page
+from bot.postmortem.material import IncidentReportData, list_people
+from bot.postmortem.page import Page, sanitize_page
+from bot.postmortem.theirs import render_tenant_page
 from bot.refusal import Refusal
-from graph.rows import IncidentRows
-from graph.state import Incident, Origin
+from graph.rows import IncidentView
+from graph.state import IncidentState, Origin
 from kb.customers.words import CustomerWords
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
-from tools.ledger.book import Book
+from tools.ledger.book import LedgerReader
 from tools.ledger.history import ActionHistory
-from tools.ledger.record import Record, Refused
+from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
-BEGUN = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
-NO_FACTS = "The facts behind the diagnosis are not kept any more, or not on this machine: there are no pictures of them."
-NO_LEDGER = "The ledger could not be read ({why}): what was tried and who decided is not known here."
+APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+NO_FACTS_TEXT = "The facts behind the diagnosis are not kept any more, or not on this machine: there are no pictures of them."
+NO_LEDGER_TEXT = "The ledger could not be read ({why}): what was tried and who decided is not known here."
 
 
 class UnknownIncident(Refusal):
@@ -41,19 +41,19 @@ class UnknownIncident(Refusal):
         super().__init__(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
 
 
-class NotACustomers(Refusal):
+class NotTenantIncident(Refusal):
     """It is about no customer, so there is nobody for whom a page would leave the rest out."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident} was reported by no customer, so it has no page for one; leave out --customer for your own")
 
 
-async def called_by_id(user: str) -> str:
+async def use_id_as_name(user: str) -> str:
     """Where nobody can be asked what people are called."""
     return user
 
 
-async def no_course(incident: str) -> Course | None:
+async def load_no_metrics(incident: str) -> IncidentMetrics | None:
     """Not known how it went."""
     return None
 
@@ -62,104 +62,104 @@ async def no_course(incident: str) -> Course | None:
 class IncidentSources:
     """Where an incident is kept. `ledger` is None where it could not be opened, `no_ledger` says why."""
 
-    state_of: Callable[[str], Awaitable[Incident]]
+    state_of: Callable[[str], Awaitable[IncidentState]]
     evidence: EvidenceStore
     clock: Clock
-    ledger: Book | None = None
+    ledger: LedgerReader | None = None
     no_ledger: str = ""
-    course_of: Callable[[str], Awaitable[Course | None]] = no_course
-    name_of: Callable[[str], Awaitable[str]] = called_by_id
+    course_of: Callable[[str], Awaitable[IncidentMetrics | None]] = load_no_metrics
+    name_of: Callable[[str], Awaitable[str]] = use_id_as_name
     titles: Mapping[str, str] = field(default_factory=dict)
     """Of the taxonomy's paths, branches too."""
-    expected: Callable[[Sequence[Fact]], Expected] = nothing_expected
+    expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
 
-    async def for_operators(self, incident: str) -> Page:
+    async def build_operator_page(self, incident: str) -> Page:
         """The whole page, clean. Raises UnknownIncident."""
-        rows = await self._rows(incident)
-        records, why = await self._records(incident)
-        matter = await self._matter(rows, records)
-        material = IncidentMaterial(
+        rows = await self._load_rows(incident)
+        records, why = await self._load_records(incident)
+        matter = await self._collect_figure_inputs(rows, records)
+        material = IncidentReportData(
             rows,
             self.clock.now(),
             records,
-            await self._history(rows),
+            await self._load_history(rows),
             await self.course_of(incident),
             matter.names,
             self.titles,
-            await asyncio.to_thread(lambda: drawn(drawings_of(matter))),
+            await asyncio.to_thread(lambda: draw_figures(list_drawings(matter))),
             tuple(filter(None, (*matter.unread, why))),
         )
-        return await asyncio.to_thread(lambda: finished(page_for_operators(material)))
+        return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 
-    async def matter(self, incident: str) -> FigureMatter:
+    async def load_figure_inputs(self, incident: str) -> FigureInputs:
         """What its pictures are drawn from. Raises UnknownIncident."""
-        rows = await self._rows(incident)
-        records, _ = await self._records(incident)
-        return await self._matter(rows, records)
+        rows = await self._load_rows(incident)
+        records, _ = await self._load_records(incident)
+        return await self._collect_figure_inputs(rows, records)
 
-    async def _matter(self, rows: IncidentRows, records: tuple[Record, ...] | None) -> FigureMatter:
-        facts, unread = await self._facts(rows)
-        people = people_of(rows, records or ())
+    async def _collect_figure_inputs(self, rows: IncidentView, records: tuple[ActionRecord, ...] | None) -> FigureInputs:
+        facts, unread = await self._load_facts(rows)
+        people = list_people(rows, records or ())
         names = dict(zip(people, await asyncio.gather(*(self.name_of(user) for user in people)), strict=True))
-        return FigureMatter(rows, facts, records or (), names, self.titles, self.expected, (unread,) if unread else ())
+        return FigureInputs(rows, facts, records or (), names, self.titles, self.expected, (unread,) if unread else ())
 
-    async def for_customer(self, incident: str, customer: "CustomerSide", *, withdrawn: bool = False) -> Page:
+    async def build_tenant_page(self, incident: str, customer: "TenantReportContext", *, withdrawn: bool = False) -> Page:
         """What the customer may have, clean. Raises UnknownIncident, NotACustomers."""
-        rows = await self._rows(incident)
+        rows = await self._load_rows(incident)
         origin = rows.origin
         if origin is None or not origin.tenant:
-            raise NotACustomers(incident)
-        facts, _ = await self._facts(rows)
-        records, _ = await self._records(incident)
-        reader = reader_of(customer.inventory, customer.words, origin, customer.language_of(origin), customer.known, facts)
-        view = customer_view(rows, reader, begun=_begun(records or ()), withdrawn=withdrawn)
-        return await asyncio.to_thread(lambda: finished(page_for_customer(view, rows.opened_at, self.clock.now())))
+            raise NotTenantIncident(incident)
+        facts, _ = await self._load_facts(rows)
+        records, _ = await self._load_records(incident)
+        reader = build_tenant_view_context(customer.inventory, customer.words, origin, customer.get_language(origin), customer.known, facts)
+        view = build_tenant_view(rows, reader, begun=_list_approved(records or ()), withdrawn=withdrawn)
+        return await asyncio.to_thread(lambda: sanitize_page(render_tenant_page(view, rows.opened_at, self.clock.now())))
 
-    async def _rows(self, incident: str) -> IncidentRows:
+    async def _load_rows(self, incident: str) -> IncidentView:
         state = await self.state_of(incident)
         if not state.get("id"):
             raise UnknownIncident(incident)
-        return IncidentRows(state)
+        return IncidentView(state)
 
-    async def _facts(self, rows: IncidentRows) -> tuple[Sequence[Fact], str]:
+    async def _load_facts(self, rows: IncidentView) -> tuple[Sequence[Fact], str]:
         try:
-            return await self.evidence.facts(rows.stored.get("facts", "")), ""
+            return await self.evidence.get_facts(rows.stored.get("facts", "")), ""
         except KeyError:
-            return (), NO_FACTS
+            return (), NO_FACTS_TEXT
 
-    async def _records(self, incident: str) -> tuple[tuple[Record, ...] | None, str]:
+    async def _load_records(self, incident: str) -> tuple[tuple[ActionRecord, ...] | None, str]:
         if self.ledger is None:
-            return None, NO_LEDGER.format(why=self.no_ledger or "none is set up")
+            return None, NO_LEDGER_TEXT.format(why=self.no_ledger or "none is set up")
         try:
-            return tuple(await self.ledger.of_incident(incident)), ""
+            return tuple(await self.ledger.list_incident_records(incident)), ""
         except Refused as why:
             log.warning("postmortem.records_unreadable", incident=incident, why=str(why)[:200])
-            return None, NO_LEDGER.format(why=why)
+            return None, NO_LEDGER_TEXT.format(why=why)
 
-    async def _history(self, rows: IncidentRows) -> ActionHistory:
+    async def _load_history(self, rows: IncidentView) -> ActionHistory:
         if self.ledger is None or rows.opened_at is None:
             return ActionHistory()
         try:
-            return await self.ledger.history(rows.id, rows.opened_at)
+            return await self.ledger.get_history(rows.id, rows.opened_at)
         except (Refused, RedisError) as why:
             log.warning("postmortem.history_unreadable", incident=rows.id, why=str(why)[:200])
             return ActionHistory(whole=False)
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerSide:
+class TenantReportContext:
     """What of the site a customer's page needs."""
 
     inventory: Inventory
     words: CustomerWords
     languages: Mapping[str, str] = field(default_factory=dict)
     """Channel → the language of whoever is in it."""
-    known: Known = nothing_known
+    known: SlotValueLookup = get_no_slot_values
 
-    def language_of(self, origin: Origin) -> str:
+    def get_language(self, origin: Origin) -> str:
         """In which the customer is written to."""
         return self.languages.get(origin.customer.channel, "en") if origin.customer else "en"
 
 
-def _begun(records: Sequence[Record]) -> Collection[str]:
-    return {row.approval for row in records if row.state in BEGUN}
+def _list_approved(records: Sequence[ActionRecord]) -> Collection[str]:
+    return {row.approval for row in records if row.state in APPROVED_STATES}

@@ -5,29 +5,29 @@ from collections.abc import Iterator, Sequence
 
 from bot.cards.approvals import words
 from bot.cards.incidents import rows as shown
-from bot.cards.incidents.home import WORDS as LIFECYCLES
+from bot.cards.incidents.home import LIFECYCLE_WORDS as LIFECYCLES
 from bot.postmortem import appendix
-from bot.postmortem.material import IncidentMaterial, own_words
-from bot.postmortem.moments import timeline
+from bot.postmortem.material import IncidentReportData, is_ended_by_person
+from bot.postmortem.moments import build_page_timeline
 from bot.postmortem.page import BulletList, Page, PagePart, PageSection, PageTable, Paragraph, QuotedLines
-from graph.ladders.held import held
+from graph.ladders.held import list_drained_nodes
 from graph.reading import counts
 from graph.report import Report
 from graph.state import Hypothesis
-from tools.inventory.ranges import fold
-from tools.ledger.record import Record, targets_of
+from tools.inventory.ranges import fold_host_names
+from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
 
-CAUSES, LINES, DOUBTS, ACTIONS, HELD, LEFT = 2, 3, 3, 5, 4, 4
+FIRST_PAGE_CAUSES, FIRST_PAGE_LINES, FIRST_PAGE_DOUBTS, FIRST_PAGE_ACTIONS, FIRST_PAGE_DRAINED, FIRST_PAGE_TASKS = 2, 3, 3, 5, 4, 4
 """How many of each stand on the first page."""
-MOST_CAUSES, MOST_ACTIONS, MOST_HELD = 8, 40, 60
+MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60
 """And in the appendix; the rest is counted."""
-CELL, REPORTED = 160, 240
+FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240
 """Characters of a cell and of what was reported, on the first page."""
-TAKE = "Take the ticket."
-WAITS = "Waits for a decision"
+TAKE_TICKET_STEP = "Take the ticket."
+PENDING_TEXT = "Waits for a decision"
 """Where a card asks whether to approve it, a page tells that nobody has said."""
-OUTCOMES = {
+OUTCOME_TEXTS = {
     "diagnosed": "a fault was found",
     "no_fault": "nothing wrong was found",
     "abstained": "no cause was proven",
@@ -35,51 +35,51 @@ OUTCOMES = {
 }
 
 
-def page_for_operators(of: IncidentMaterial) -> Page:
+def render_operator_page(of: IncidentReportData) -> Page:
     """The page, not yet clean: `finished` makes it so."""
     report = of.rows.report
-    causes, line = report.root_causes if report else (), timeline(of)
-    tried, still = _tried(of), _held(of)
+    causes, line = report.root_causes if report else (), build_page_timeline(of)
+    tried, still = _build_tried_parts(of), _build_drained_parts(of)
     first = (
-        PageSection("At a glance", [PageTable((), list(_glance(of)))]),
-        PageSection("Root cause", _causes(of, report)),
-        PageSection("What was tried", _at_most(tried, ACTIONS)),
-        PageSection("Still held", _at_most(still, HELD)),
-        PageSection("Left to people", [BulletList(_left(of)[:LEFT])] if _left(of) else []),
+        PageSection("At a glance", [PageTable((), list(_list_glance_rows(of)))]),
+        PageSection("Root cause", _build_causes_section(of, report)),
+        PageSection("What was tried", _limit_rows(tried, FIRST_PAGE_ACTIONS)),
+        PageSection("Still held", _limit_rows(still, FIRST_PAGE_DRAINED)),
+        PageSection("Left to people", [BulletList(_list_open_tasks(of)[:FIRST_PAGE_TASKS])] if _list_open_tasks(of) else []),
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
     text = of.rows.brief.text.strip()
     beyond = (
-        ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > REPORTED or "\n" in text else []),
-        ("All causes", _beyond(of, causes)),
-        ("All evidence", list(appendix.all_evidence(of, causes[:MOST_CAUSES])) if _longer(causes) else []),
+        ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > FIRST_PAGE_REPORT_CHARS or "\n" in text else []),
+        ("All causes", _build_further_causes(of, causes)),
+        ("All evidence", list(appendix.build_evidence_parts(of, causes[:MAX_CAUSES])) if _has_more_evidence(causes) else []),
         ("Timeline", line.whole),
-        ("All that was tried", tried if len(_rows(tried)) > ACTIONS else []),
-        ("Who decided what", appendix.decided(of)),
-        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.commands(of.records or ()))) else []),
-        ("Fixes", appendix.fixes(of.rows.ladders, of)),
-        ("All that is held", still if len(_rows(still)) > HELD else []),
-        ("All that is left to people", [BulletList(_left(of))] if len(_left(of)) > LEFT else []),
+        ("All that was tried", tried if len(_list_table_rows(tried)) > FIRST_PAGE_ACTIONS else []),
+        ("Who decided what", appendix.build_decision_parts(of)),
+        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.list_commands(of.records or ()))) else []),
+        ("Fixes", appendix.build_remediation_parts(of.rows.remediations, of)),
+        ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
+        ("All that is left to people", [BulletList(_list_open_tasks(of))] if len(_list_open_tasks(of)) > FIRST_PAGE_TASKS else []),
         ("Pictures", of.figures),
-        ("Ruled out", appendix.ruled_out(of, report)),
-        ("Not decided", appendix.undecided(of)),
-        ("Could not look", appendix.could_not_look(report)),
+        ("Ruled out", appendix.build_ruled_out_parts(of, report)),
+        ("Not decided", appendix.build_undecided_parts(of)),
+        ("Could not look", appendix.build_unobserved_parts(report)),
     )
     headline = (report.headline if report else "").partition(";")[0].strip(" .") or "Not diagnosed yet"
     sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
-    return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _lead(of), of.made, sections, _notes(of))
+    return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _format_lead(of), of.made, sections, _list_notes(of))
 
 
-def _rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
+def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
     return [row for part in parts if isinstance(part, PageTable) for row in part.rows]
 
 
-def _at_most(parts: Sequence[PagePart], most: int) -> list[PagePart]:
+def _limit_rows(parts: Sequence[PagePart], most: int) -> list[PagePart]:
     """The same with a table's first rows, as much of each as the first page has room for."""
     short: list[PagePart] = []
     for part in parts:
         if isinstance(part, PageTable):
-            short.append(PageTable(part.head, [[_clipped(cell) for cell in row] for row in part.rows[:most]]))
+            short.append(PageTable(part.head, [[_clip_text(cell) for cell in row] for row in part.rows[:most]]))
             left = len(part.rows) - most
             short += [Paragraph(f"… and {left} more, in the appendix.")] if left > 0 else []
         else:
@@ -87,59 +87,59 @@ def _at_most(parts: Sequence[PagePart], most: int) -> list[PagePart]:
     return short
 
 
-def _clipped(text: str, most: int = CELL) -> str:
+def _clip_text(text: str, most: int = FIRST_PAGE_CELL_CHARS) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _longer(causes: Sequence[Hypothesis]) -> bool:
+def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
     """Whether there is more evidence than the first page shows."""
-    return any(list(appendix.evidence(cause)) != list(appendix.evidence(cause, LINES)) for cause in causes)
+    return any(list(appendix.render_evidence(cause)) != list(appendix.render_evidence(cause, FIRST_PAGE_LINES)) for cause in causes)
 
 
-def _lead(of: IncidentMaterial) -> str:
+def _format_lead(of: IncidentReportData) -> str:
     opened = f"opened {of.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if of.rows.opened_at else ""
     return f"{opened}{LIFECYCLES[of.rows.lifecycle]}"
 
 
-def _glance(of: IncidentMaterial) -> Iterator[tuple[str, str]]:
+def _list_glance_rows(of: IncidentReportData) -> Iterator[tuple[str, str]]:
     rows, report, ticket = of.rows, of.rows.report, of.rows.ticket
     origin, causes = rows.origin, report.root_causes if report else ()
     yield "State", LIFECYCLES[rows.lifecycle]
-    yield "Found", "; ".join(shown.title(one.label, of.titles) for one in causes) or (OUTCOMES[report.outcome] if report else "nothing yet")
+    yield "Found", "; ".join(shown.get_cause_title(one.label, of.titles) for one in causes) or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet")
     if ticket and ticket.true_label:
         yield (
             "It really was",
-            " · ".join(filter(None, (shown.title(ticket.true_label, of.titles), ticket.true_cause, _by(of, ticket.closed_by)))),
+            " · ".join(filter(None, (shown.get_cause_title(ticket.true_label, of.titles), ticket.true_cause, _format_person(of, ticket.closed_by)))),
         )
     if rows.correction:
         word = rows.correction
-        yield "It really was", " · ".join(filter(None, (shown.title(word.label, of.titles), word.words, _by(of, word.by))))
-    yield "Hosts", appendix.hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
+        yield "It really was", " · ".join(filter(None, (shown.get_cause_title(word.label, of.titles), word.words, _format_person(of, word.by))))
+    yield "Hosts", appendix.format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
     if rows.brief.job:
         yield "Job", rows.brief.job
-    by = of.name(origin.user) if origin and origin.user else "not known"
+    by = of.get_person_name(origin.user) if origin and origin.user else "not known"
     said = " ".join(rows.brief.text.split())
-    yield "Reported by", f"{by}: “{_clipped(said, REPORTED)}”" if said else by
+    yield "Reported by", f"{by}: “{_clip_text(said, FIRST_PAGE_REPORT_CHARS)}”" if said else by
     if origin and origin.tenant:
         yield "Customer", origin.tenant
-    yield "On it", of.name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody"
-    yield "To the diagnosis", _after(of, of.course.diagnosed if of.course else None)
-    yield "To recovery", _after(of, of.course.recovered if of.course else None)
+    yield "On it", of.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody"
+    yield "To the diagnosis", _format_elapsed(of, of.course.diagnosed if of.course else None)
+    yield "To recovery", _format_elapsed(of, of.course.recovered if of.course else None)
     if rows.stats.checks:
-        yield "Looked at", _cost(of)
+        yield "Looked at", _format_cost(of)
 
 
-def _by(of: IncidentMaterial, user: str) -> str:
-    return f"by {of.name(user)}" if user else ""
+def _format_person(of: IncidentReportData, user: str) -> str:
+    return f"by {of.get_person_name(user)}" if user else ""
 
 
-def _after(of: IncidentMaterial, seconds: float | None) -> str:
+def _format_elapsed(of: IncidentReportData, seconds: float | None) -> str:
     if of.course is None:
         return "not known"
-    return "not yet" if seconds is None else f"{duration(seconds)} after it was opened"
+    return "not yet" if seconds is None else f"{format_duration(seconds)} after it was opened"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`42 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
     whole = round(seconds)
     for unit, length, lower, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "", 1)):
@@ -149,104 +149,104 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def _cost(of: IncidentMaterial) -> str:
+def _format_cost(of: IncidentReportData) -> str:
     stats = of.rows.stats
     model = f"; {stats.model_calls} questions to a model, ${stats.usd:.3f}" if stats.model_calls else "; without a model"
-    return f"{counts.cost(stats)}{model}"
+    return f"{counts.format_cost(stats)}{model}"
 
 
-def _causes(of: IncidentMaterial, report: Report | None) -> list[PagePart]:
+def _build_causes_section(of: IncidentReportData, report: Report | None) -> list[PagePart]:
     found = report.root_causes if report else ()
     if report is None or not found:
         said = [Paragraph(report.headline)] if report and report.headline else []
-        return [Paragraph(_nothing(report), strong=True), *said, *appendix.undecided(of, DOUBTS)]
-    parts = [part for cause in found[:CAUSES] for part in _cause(of, cause)]
-    rest = len(found) - CAUSES
+        return [Paragraph(_format_no_cause(report), strong=True), *said, *appendix.build_undecided_parts(of, FIRST_PAGE_DOUBTS)]
+    parts = [part for cause in found[:FIRST_PAGE_CAUSES] for part in _build_cause_parts(of, cause)]
+    rest = len(found) - FIRST_PAGE_CAUSES
     return [*parts, *([Paragraph(f"… and {rest} more, in the appendix.")] if rest > 0 else [])]
 
 
-def _beyond(of: IncidentMaterial, causes: Sequence[Hypothesis]) -> list[PagePart]:
+def _build_further_causes(of: IncidentReportData, causes: Sequence[Hypothesis]) -> list[PagePart]:
     """The causes for which the first page has no room."""
-    if len(causes) <= CAUSES:
+    if len(causes) <= FIRST_PAGE_CAUSES:
         return []
-    parts = [part for cause in causes[CAUSES:MOST_CAUSES] for part in _cause(of, cause)]
-    rest = len(causes) - MOST_CAUSES
+    parts = [part for cause in causes[FIRST_PAGE_CAUSES:MAX_CAUSES] for part in _build_cause_parts(of, cause)]
+    rest = len(causes) - MAX_CAUSES
     return [*parts, *([Paragraph(f"… and {rest} more.")] if rest > 0 else [])]
 
 
-def _nothing(report: Report | None) -> str:
+def _format_no_cause(report: Report | None) -> str:
     if report is None:
         return "Nothing was concluded yet."
     return "Nothing wrong was found." if report.outcome == "no_fault" else "No cause was proven."
 
 
-def _cause(of: IncidentMaterial, cause: Hypothesis) -> Iterator[PagePart]:
-    where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold(cause.hosts) or "no machine at fault"
-    yield Paragraph(f"{shown.title(cause.label, of.titles)} · {where} · {counts.sure(cause.confidence)} sure", strong=True)
+def _build_cause_parts(of: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
+    where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "no machine at fault"
+    yield Paragraph(f"{shown.get_cause_title(cause.label, of.titles)} · {where} · {counts.format_confidence_percent(cause.confidence)} sure", strong=True)
     yield Paragraph(f"{cause.label}{f': {cause.because}' if cause.because else ''}")
-    if lines := list(appendix.evidence(cause, LINES)):
+    if lines := list(appendix.render_evidence(cause, FIRST_PAGE_LINES)):
         yield QuotedLines(lines)
 
 
-def _tried(of: IncidentMaterial) -> list[PagePart]:
+def _build_tried_parts(of: IncidentReportData) -> list[PagePart]:
     """Actions that are alike and ended alike share a row."""
     if of.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
-    alike: dict[tuple[str, str, str, str], list[Record]] = {}
+    alike: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
     for row in of.records:
-        key = (row.action.remedy, words.standing(row)[1], str(row.exit_status), _deciders(of, row))
+        key = (row.action.remedy, words.get_state_word(row)[1], str(row.exit_status), _format_deciders(of, row))
         alike.setdefault(key, []).append(row)
-    rows = [_action(many, decided) for (_, _, _, decided), many in list(alike.items())[:MOST_ACTIONS]]
+    rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(alike.items())[:MAX_ACTIONS]]
     head = ("What", "Where", "What became of it", "Who approved it, and why")
     return [PageTable(head, rows)] if rows else [Paragraph("Nothing was put up for decision.")]
 
 
-def _action(alike: Sequence[Record], decided: str) -> tuple[str, str, str, str]:
+def _build_action_row(alike: Sequence[ActionRecord], decided: str) -> tuple[str, str, str, str]:
     first = alike[0]
-    stands = WAITS if first.state is State.PENDING else words.state_of(first)[1].removesuffix(":")
-    came = ". ".join(filter(None, (stands, _exit(first), words.proved(first))))
-    where = words.folded(sorted({host for row in alike for host in targets_of(row.action)}))
-    return words.does_each([row.action for row in alike]), where, came, decided
+    stands = PENDING_TEXT if first.state is State.PENDING else words.get_state_headline(first)[1].removesuffix(":")
+    came = ". ".join(filter(None, (stands, _format_exit_status(first), words.describe_outcome(first))))
+    where = words.fold_hosts_exactly(sorted({host for row in alike for host in list_targets(row.action)}))
+    return words.describe_actions([row.action for row in alike]), where, came, decided
 
 
-def _exit(row: Record) -> str:
+def _format_exit_status(row: ActionRecord) -> str:
     return f"exit {row.exit_status}" if row.exit_status else ""
 
 
-def _deciders(of: IncidentMaterial, row: Record) -> str:
+def _format_deciders(of: IncidentReportData, row: ActionRecord) -> str:
     """Who approved or rejected it, and why; what nobody did is told by its state."""
-    approved = [f"{of.name(vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
-    against = [f"rejected by {of.name(vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
-    ended = [f"{words.WORDS[row.state]} by {of.name(row.ended_by)}{_why(row.says)}"] if own_words(row) and not against else []
+    approved = [f"{of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+    against = [f"rejected by {of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
+    ended = [f"{words.STATE_WORDS[row.state]} by {of.get_person_name(row.ended_by)}{_format_reason(row.says)}"] if is_ended_by_person(row) and not against else []
     return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
 
 
-def _why(reason: str) -> str:
+def _format_reason(reason: str) -> str:
     return f": “{' '.join(reason.split())}”" if reason.strip() else ""
 
 
-def _held(of: IncidentMaterial) -> list[PagePart]:
+def _build_drained_parts(of: IncidentReportData) -> list[PagePart]:
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for one in held(of.rows.ladders):
+    for one in list_drained_nodes(of.rows.remediations):
         since = f"{one.since:%Y-%m-%d %H:%M}" if one.since else "not known"
         alike.setdefault((since, one.by or "not noted", (one.no_return or one.why).replace(one.host, "the host")), []).append(one.host)
-    rows = [(fold(hosts), *row) for row, hosts in list(alike.items())[:MOST_HELD]]
-    locked = [f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in of.rows.ladders if row.outcome == "unknown"]
+    rows = [(fold_host_names(hosts), *row) for row, hosts in list(alike.items())[:MAX_DRAINED]]
+    locked = [f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in of.rows.remediations if row.outcome == "unknown"]
     parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Where it stands"), rows)] if rows else []
-    parts += [Paragraph(f"… and {len(alike) - MOST_HELD} more.")] if len(alike) > MOST_HELD else []
+    parts += [Paragraph(f"… and {len(alike) - MAX_DRAINED} more.")] if len(alike) > MAX_DRAINED else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
 
 
-def _left(of: IncidentMaterial) -> list[str]:
+def _list_open_tasks(of: IncidentReportData) -> list[str]:
     """What is still to do: no step that was taken, and no ticket that somebody has."""
     report, ticket = of.rows.report, of.rows.ticket
     over = of.rows.lifecycle in ("watching", "closed")
     rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
-    done = {TAKE} if ticket and ticket.taken_by else set[str]()
+    done = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
     return list(dict.fromkeys(row for row in rows if row and row not in done))
 
 
-def _notes(of: IncidentMaterial) -> list[str]:
+def _list_notes(of: IncidentReportData) -> list[str]:
     made = f"Made by RackMedic on {of.made:%Y-%m-%d %H:%M:%S} UTC; all times are UTC. Quoted lines are as machines and people wrote them."
     past = (
         [] if of.history.whole else ["The audit log was not read back to where this incident began: moments of its actions may be missing."]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from kb.redact import cleaned, cleaned_start, visible
-from kb.scan import lines_in
+from kb.redact import redact_once, redact_start, show_invisible
+from kb.scan import split_lines
 
-MOST_TEXT, MOST_LINE, MOST_ROWS = 2000, 400, 200
+MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
 """Characters of a paragraph or cell, and of a quoted line; rows behind a picture."""
-SCHEMA = 1
-APPENDIX = "Appendix"
+SCHEMA_VERSION = 1
+APPENDIX_TITLE = "Appendix"
 
 Audience = Literal["operators", "customer"]
 
@@ -85,47 +85,47 @@ class Page:
     language: str = "en"
 
 
-def begins_appendix(page: Page) -> PageSection | None:
+def find_first_appendix_section(page: Page) -> PageSection | None:
     """The section before which the appendix begins; None where the page has none."""
     return next((one for one in page.sections if one.appendix), None)
 
 
-def finished(page: Page) -> Page:
+def sanitize_page(page: Page) -> Page:
     """The page with every text redacted, made visible and bounded, and without sections that say nothing. Long work: beside the event loop."""
-    sections = [PageSection(_text(one.title), [_part(part) for part in one.parts], one.appendix) for one in page.sections if one.parts]
-    notes = [_text(note) for note in page.notes]
-    return replace(page, title=_text(page.title), lead=_text(page.lead), sections=tuple(sections), notes=tuple(notes))
+    sections = [PageSection(_sanitize_text(one.title), [_sanitize_part(part) for part in one.parts], one.appendix) for one in page.sections if one.parts]
+    notes = [_sanitize_text(note) for note in page.notes]
+    return replace(page, title=_sanitize_text(page.title), lead=_sanitize_text(page.lead), sections=tuple(sections), notes=tuple(notes))
 
 
-def _part(part: PagePart) -> PagePart:
+def _sanitize_part(part: PagePart) -> PagePart:
     match part:
         case Paragraph(text, strong):
-            return Paragraph(_text(text), strong)
+            return Paragraph(_sanitize_text(text), strong)
         case BulletList(rows):
-            return BulletList([_text(row) for row in rows])
+            return BulletList([_sanitize_text(row) for row in rows])
         case PageTable(head, rows):
-            return PageTable([_text(cell) for cell in head], [[_text(cell) for cell in row] for row in rows])
+            return PageTable([_sanitize_text(cell) for cell in head], [[_sanitize_text(cell) for cell in row] for row in rows])
         case QuotedLines(lines):
-            return QuotedLines([_cut(visible(line).replace("\t", "    "), MOST_LINE) for line in lines_in(cleaned("\n".join(lines)))])
+            return QuotedLines([_cut_text(show_invisible(line).replace("\t", "    "), MAX_LINE_CHARS) for line in split_lines(redact_once("\n".join(lines)))])
         case Figure(title, words, _, rows, more):
-            cells = [[_text(cell) for cell in row] for row in rows[: MOST_ROWS + 1]]
-            return replace(part, title=_text(title), words=_text(words), rows=cells, more=more + len(rows) - len(cells))
+            cells = [[_sanitize_text(cell) for cell in row] for row in rows[: MAX_FIGURE_ROWS + 1]]
+            return replace(part, title=_sanitize_text(title), words=_sanitize_text(words), rows=cells, more=more + len(rows) - len(cells))
 
 
-def _text(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     """One line: nothing on the page depends on where a stranger's text breaks."""
-    shown = visible(re.sub(r"\s+", " ", cleaned_start(text, 2 * MOST_TEXT))).strip()
-    return shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT]}… (+{max(len(shown), len(text)) - MOST_TEXT:,})"
+    shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
+    return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… (+{len(text) - most:,})"
 
 
-def as_json(page: Page) -> dict[str, Any]:
+def build_page_document(page: Page) -> dict[str, Any]:
     """The shape that scripts rely on; pictures as base64 of PNG."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "incident": page.incident,
         "audience": page.audience,
         "language": page.language,
@@ -133,13 +133,13 @@ def as_json(page: Page) -> dict[str, Any]:
         "lead": page.lead,
         "made": page.made.isoformat(),
         "sections": [
-            {"title": one.title, "appendix": one.appendix, "parts": [_part_as_json(part) for part in one.parts]} for one in page.sections
+            {"title": one.title, "appendix": one.appendix, "parts": [_build_part_document(part) for part in one.parts]} for one in page.sections
         ],
         "notes": list(page.notes),
     }
 
 
-def _part_as_json(part: PagePart) -> dict[str, Any]:
+def _build_part_document(part: PagePart) -> dict[str, Any]:
     match part:
         case Paragraph(text, strong):
             return {"kind": "paragraph", "text": text, "strong": strong}

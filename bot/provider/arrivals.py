@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.desk.inbox import Inbox
-from bot.policy.channels import operators_channels
-from bot.provider.kept import TicketBook
+from bot.policy.channels import list_operator_channels
+from bot.provider.kept import TicketStore
 from bot.refusal import Refusal
 from graph.exchange.document import TicketDocument
-from graph.exchange.evidence import evidence_of, words_of
-from graph.state import CUSTOMER, SIDE, Item, ItemKind, Origin
+from graph.exchange.evidence import build_item_data, build_report_text
+from graph.state import TENANT_SIDE, SIDE_KEY, InboxItem, InboxItemKind, Origin
 from tools.clock import Clock
 from tools.inventory.hosts import Inventory
 
-TOLD_BY = "provider_link"
+PROVIDER_LINK_USER = "provider_link"
 """Who speaks in an item that a ticket made."""
 
 
-class NoPlace(Refusal):
+class NoOperatorChannel(Refusal):
     """The inventory does not say where this tenant's incidents are worked on."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArrivedTicket:
+class ImportedTicket:
     """Our incident for a ticket; `again`: nothing was new. `opened`: it is the first of it."""
 
     incident: str
@@ -33,68 +33,68 @@ class ArrivedTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class TicketImporter:
     """Opens incidents from tickets."""
 
     inbox: Inbox
-    book: TicketBook
+    book: TicketStore
     inventory: Inventory
     clock: Clock
 
-    async def take_in(self, tenant: str, document: TicketDocument) -> ArrivedTicket:
+    async def import_ticket(self, tenant: str, document: TicketDocument) -> ImportedTicket:
         """The same document twice is one; a newer one of the same ticket is news for its incident. Raises NoPlace."""
-        ticket = ticket_of(tenant, document.incident)
-        origin = Origin(kind="slack", channel=channel_of(self.inventory, tenant), tenant=tenant, ticket=ticket)
-        known = await self.inbox.find(*origin.door)
-        key = f"{ticket}:{digest_of(document)}"
-        if known is None or not await self.inbox.heard(key):
-            await self.book.keep(ticket, document)
-        make = partial(self._item, document, key, "reply" if known else "mention")
-        received = await self.inbox.open(origin, key, make)
-        await self.book.adopt(ticket, received.incident)
-        return ArrivedTicket(received.incident, received.opened, received.duplicate)
+        ticket = build_ticket_id(tenant, document.incident)
+        origin = Origin(kind="slack", channel=find_operator_channel(self.inventory, tenant), tenant=tenant, ticket=ticket)
+        known = await self.inbox.find_incident(*origin.source_key)
+        key = f"{ticket}:{hash_document(document)}"
+        if known is None or not await self.inbox.is_already_stored(key):
+            await self.book.store_document(ticket, document)
+        make = partial(self._build_item, document, key, "reply" if known else "mention")
+        received = await self.inbox.open_or_join(origin, key, make)
+        await self.book.attach_to_incident(ticket, received.incident)
+        return ImportedTicket(received.incident, received.opened, received.duplicate)
 
-    def _item(self, document: TicketDocument, key: str, kind: ItemKind, incident: str) -> Item:
-        return Item(
+    def _build_item(self, document: TicketDocument, key: str, kind: InboxItemKind, incident: str) -> InboxItem:
+        return InboxItem(
             id=key,
             kind=kind,
             incident=incident,
             at=self.clock.now(),
-            user=TOLD_BY,
-            text=words_of(document),
-            data={**evidence_of(document), SIDE: CUSTOMER},
+            user=PROVIDER_LINK_USER,
+            text=build_report_text(document),
+            data={**build_item_data(document), SIDE_KEY: TENANT_SIDE},
         )
 
 
-def ticket_of(tenant: str, incident: str) -> str:
+def build_ticket_id(tenant: str, incident: str) -> str:
     """What a customer's ticket is called here."""
     return f"{tenant}/{incident}"
 
 
-def digest_of(document: TicketDocument) -> str:
+def hash_document(document: TicketDocument) -> str:
     """Of all that it says but when it was written down."""
     return hashlib.sha256(document.model_dump_json(exclude={"made"}).encode()).hexdigest()
 
 
-def channel_of(inventory: Inventory, tenant: str) -> str:
+def find_operator_channel(inventory: Inventory, tenant: str) -> str:
     """The operators' channel in which a tenant's incidents live: that of their own channel, else one that speaks of their hosts. Raises NoPlace."""
-    if tenant not in tenants_of(inventory):
-        raise NoPlace(f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(tenants_of(inventory)) or 'none'}", 2)
+    if tenant not in list_tenants(inventory):
+        raise NoOperatorChannel(f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2)
     bound = {row.channel: row for row in inventory.channels}
-    ours = operators_channels(bound)
+    ours = list_operator_channels(bound)
     for row in inventory.channels:
         if row.kind == "tenant" and row.tenant == tenant and row.internal in ours:
             return row.internal
     for channel in ours:
-        if any(inventory.hosts[name].tenant == tenant for name in inventory.of_groups(bound[channel].groups)):
+        if any(inventory.hosts[name].tenant == tenant for name in inventory.list_group_hosts(bound[channel].groups)):
             return channel
-    raise NoPlace(f"no operators' channel of the inventory speaks of the hosts of tenant {tenant!r}", 2)
+    raise NoOperatorChannel(f"no operators' channel of the inventory speaks of the hosts of tenant {tenant!r}", 2)
 
 
-def tenants_of(inventory: Inventory) -> tuple[str, ...]:
+def list_tenants(inventory: Inventory) -> tuple[str, ...]:
     """Everybody who has hosts."""
-    return _sorted(host.tenant for host in inventory.hosts.values())
+    return _sort_names(host.tenant for host in inventory.hosts.values())
 
 
-def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+def _sort_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name for name in names if name}))

@@ -6,51 +6,51 @@ from functools import cache
 
 from redis.asyncio import Redis
 
-from bot.provider.kept import site_salt
-from graph.exchange.build import Secrecy, build_ticket
+from bot.provider.kept import get_site_salt
+from graph.exchange.build import ExportPrivacy, build_ticket_document
 from graph.exchange.document import TicketDocument
-from graph.exchange.public import packaged
-from graph.rows import IncidentRows
-from graph.stored import StoredIncidents
+from graph.exchange.public import load_public_chunks
+from graph.rows import IncidentView
+from graph.stored import IncidentStateReader
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 
-public_chunks_once = cache(packaged)
+get_public_chunks = cache(load_public_chunks)
 """Half a second of reading, done once by a process that needs it."""
 
 
-class NothingKnown(Exception):
+class IncidentNotFound(Exception):
     """There is no such incident, or nothing was found out about it yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class MadeTicket:
+class BuiltTicket:
     """The document; `facts_kept` is false where the facts behind it are not kept any more, or not here."""
 
     document: TicketDocument
     facts_kept: bool = True
 
 
-async def ticket_document(redis: Redis, evidence: EvidenceStore, inventory: Inventory, incident: str, clock: Clock) -> MadeTicket:
+async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory: Inventory, incident: str, clock: Clock) -> BuiltTicket:
     """Raises NothingKnown."""
-    state = await StoredIncidents(redis).state(incident)
+    state = await IncidentStateReader(redis).load_state(incident)
     if not state:
-        raise NothingKnown(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
-    facts, kept = await _facts(evidence, state.get("facts", ""))
-    secrecy = Secrecy(await site_salt(redis), public_chunks_once(), tuple(private_names(inventory)))
-    return MadeTicket(build_ticket(IncidentRows(state), facts, secrecy, clock.now()), kept)
+        raise IncidentNotFound(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
+    facts, kept = await _load_facts(evidence, state.get("facts", ""))
+    secrecy = ExportPrivacy(await get_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
+    return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), kept)
 
 
-async def _facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact], bool]:
+async def _load_facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact], bool]:
     try:
-        return (await evidence.facts(digest) if digest else []), True
+        return (await evidence.get_facts(digest) if digest else []), True
     except KeyError:
         return [], False
 
 
-def private_names(inventory: Inventory) -> Iterator[str]:
+def list_private_names(inventory: Inventory) -> Iterator[str]:
     """Names of a site's own: its hosts (those in question are let through by name), how they are reached, switches, controllers, tenants."""
     for host in inventory.hosts.values():
         yield from (name for name in (host.name, host.address, host.jump, host.controller, host.leaf, host.tenant) if name)

@@ -8,88 +8,88 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from bot.cards.customers.view import TheirCause
+from bot.cards.customers.view import TenantCause
 from kb.customers.words import CauseWords
-from kb.redact import cleaned_start
+from kb.redact import redact_start
 from kb.taxonomy.customer_fix import CustomerFix
 
-MOST_WORDS, MOST_CAUSES = 5, 3
+MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3
 """Of one ticket in one answer: words of people (the rest comes with the next), and causes."""
-MOST_TOLD, MOST_BLOCK = 1500, 1500
+MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500
 """Characters of what people say, and of a block to paste."""
-_LINE, _NAME = 600, 253
+_MAX_SENTENCE_CHARS, _MAX_HOST_NAME_CHARS = 600, 253
 
 
-def _kept(most: int) -> BeforeValidator:
+def _build_truncator(most: int) -> BeforeValidator:
     def kept(value: Any) -> Any:
-        return cleaned_start(value, most) if isinstance(value, str) else value
+        return redact_start(value, most) if isinstance(value, str) else value
 
     return BeforeValidator(kept)
 
 
-Words = Annotated[str, _kept(MOST_TOLD)]
-Block = Annotated[str, _kept(MOST_BLOCK)]
-Sentence = Annotated[str, _kept(_LINE)]
-Name = Annotated[str, _kept(_NAME)]
+MessageText = Annotated[str, _build_truncator(MAX_MESSAGE_CHARS)]
+PasteBlock = Annotated[str, _build_truncator(MAX_BLOCK_CHARS)]
+Sentence = Annotated[str, _build_truncator(_MAX_SENTENCE_CHARS)]
+HostName = Annotated[str, _build_truncator(_MAX_HOST_NAME_CHARS)]
 
 
-class _Told(BaseModel):
+class _UpdateModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class ProviderWords(_Told):
+class ProviderMessage(_UpdateModel):
     """What one of their people told the customer. `n` counts a ticket's from one, so that each is heard once."""
 
     n: Annotated[int, Field(ge=1, le=1_000_000)]
     at: datetime
-    text: Words
+    text: MessageText
 
 
-class ProviderCause(_Told):
+class ProviderCause(_UpdateModel):
     """A cause that they found, in customers' words. Where it is not `ours` (the provider's), the customer mends it: how stands in the rest."""
 
     title: Sentence
     words: Sentence
     ours: bool = True
-    hosts: Annotated[tuple[Name, ...], Field(max_length=256)] = ()
+    hosts: Annotated[tuple[HostName, ...], Field(max_length=256)] = ()
     shows: Annotated[tuple[Sentence, ...], Field(max_length=4)] = ()
     """Lines of the customer's own job."""
     change: Sentence = ""
-    block: Block = ""
+    block: PasteBlock = ""
     works: Sentence = ""
 
 
-Told = Annotated[tuple[ProviderWords, ...], Field(max_length=MOST_WORDS)]
-Found = Annotated[tuple[ProviderCause, ...], Field(max_length=MOST_CAUSES)]
-FOUND: TypeAdapter[tuple[ProviderCause, ...]] = TypeAdapter(tuple[ProviderCause, ...])
+ProviderMessages = Annotated[tuple[ProviderMessage, ...], Field(max_length=MAX_MESSAGES_PER_ANSWER)]
+ProviderCauses = Annotated[tuple[ProviderCause, ...], Field(max_length=MAX_CAUSES_PER_ANSWER)]
+PROVIDER_CAUSES_ADAPTER: TypeAdapter[tuple[ProviderCause, ...]] = TypeAdapter(tuple[ProviderCause, ...])
 
 
-def heard_of(notes: Mapping[str, str]) -> int:
+def count_heard_messages(notes: Mapping[str, str]) -> int:
     """How many words of the provider's people stand in the thread, by what the outbox keeps of its row."""
     return int(notes.get("heard", 0))
 
 
-def found_of(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
+def parse_found_causes(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
     """Causes that the provider found, by the same."""
-    return FOUND.validate_json(notes.get("found", "[]"))
+    return PROVIDER_CAUSES_ADAPTER.validate_json(notes.get("found", "[]"))
 
 
-def causes_of(rows: Iterable[TheirCause]) -> tuple[ProviderCause, ...]:
+def build_provider_causes(rows: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
     """As the customers' card has them."""
-    return tuple(_cause(row) for row in rows)[:MOST_CAUSES]
+    return tuple(_build_provider_cause(row) for row in rows)[:MAX_CAUSES_PER_ANSWER]
 
 
-def shown_of(rows: Iterable[ProviderCause]) -> tuple[TheirCause, ...]:
+def build_card_causes(rows: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
     """As a card shows them."""
-    return tuple(_shown(row) for row in rows)
+    return tuple(_build_card_cause(row) for row in rows)
 
 
-def _shown(row: ProviderCause) -> TheirCause:
+def _build_card_cause(row: ProviderCause) -> TenantCause:
     fix = None if row.ours else CustomerFix(row.change, (row.block,), row.works)
-    return TheirCause(CauseWords(row.title, row.words, fix), row.ours, row.hosts, row.shows, row.block)
+    return TenantCause(CauseWords(row.title, row.words, fix), row.ours, row.hosts, row.shows, row.block)
 
 
-def _cause(row: TheirCause) -> ProviderCause:
+def _build_provider_cause(row: TenantCause) -> ProviderCause:
     fix = row.said.fix if not row.ours else None
     return ProviderCause(
         title=row.said.title,

@@ -8,42 +8,42 @@ from datetime import timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.provider.link import LinkAway, LinkRefused, ProviderLink
-from bot.provider.messages import ticket_message
-from bot.provider.news import FOUND, ProviderWords, heard_of
-from bot.store.outbox import LAST_AGAIN, Outbox, Sending, backoff
+from bot.provider.link import LinkUnavailable, LinkRefused, ProviderLink
+from bot.provider.messages import build_ticket_message
+from bot.provider.news import PROVIDER_CAUSES_ADAPTER, ProviderMessage, count_heard_messages
+from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
 from bot.tasks import run_periodically
 
 log = structlog.get_logger()
-EVERY = 2.0
-ASK_EVERY, ASK_SELDOM = timedelta(seconds=30), timedelta(minutes=10)
+SWEEP_INTERVAL_SECONDS = 2.0
+POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
 """How often a state is asked for, the default of the setting `provider_poll_seconds`; seldom once the repair is proved."""
 
 
-async def nobody_listens(incident: str, ticket: str, words: ProviderWords) -> bool:
+async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
     """What was said is left with the provider."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class TicketSender:
     """`paint` shows where it stands; `say` has what their people said (incident, ticket, words) stand in the thread, once, and tells whether it does.
     `every` and `ask_every` as a site has them."""
 
     outbox: Outbox
     link: ProviderLink
     paint: Callable[[str], Awaitable[None]]
-    say: Callable[[str, str, ProviderWords], Awaitable[bool]] = nobody_listens
-    every: float = EVERY
-    ask_every: timedelta = ASK_EVERY
+    say: Callable[[str, str, ProviderMessage], Awaitable[bool]] = leave_with_provider
+    every: float = SWEEP_INTERVAL_SECONDS
+    ask_every: timedelta = POLL_INTERVAL
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def sweep(self) -> int:
         """Send and ask what is due; how many."""
-        due = await self.outbox.take()
+        due = await self.outbox.claim_due()
         for incident in due:
             try:
-                await self._step(await self.outbox.row(incident))
+                await self._process_row(await self.outbox.load_row(incident))
             except RedisError:
                 raise
             except Exception:
@@ -54,44 +54,44 @@ class Sender:
         """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
         await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
-    async def _step(self, row: Sending) -> None:
+    async def _process_row(self, row: OutboxRow) -> None:
         if not row.document:
-            await self.outbox.forget(row.incident)
+            await self.outbox.remove_due(row.incident)
             return
         try:
-            await (self._send(row) if row.pending else self._ask(row))
-        except LinkAway as away:
+            await (self._send_ticket(row) if row.pending else self._poll_state(row))
+        except LinkUnavailable as away:
             log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(away))
-            await self.outbox.put_off(row, str(away), max(backoff(row.tries), timedelta(seconds=away.after)))
+            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
         except LinkRefused as no:
             log.warning("provider.refused", incident=row.incident, why=str(no))
-            await self._refused(row, str(no))
+            await self._handle_refusal(row, str(no))
         await self.paint(row.incident)
 
-    async def _send(self, row: Sending) -> None:
+    async def _send_ticket(self, row: OutboxRow) -> None:
         assert row.at is not None
-        answer = await self.link.tell(row.id, ticket_message(row.document, row.at))
+        answer = await self.link.send_ticket(row.id, build_ticket_message(row.document, row.at))
         log.info("provider.sent", incident=row.incident, ticket=answer.ticket, passed_over=list(answer.ignored))
-        await self.outbox.arrived(row, answer.ticket, answer.state, self.ask_every)
+        await self.outbox.mark_arrived(row, answer.ticket, answer.state, self.ask_every)
 
-    async def _ask(self, row: Sending) -> None:
-        answer = await self.link.states({row.ticket: heard_of(row.notes)})
+    async def _poll_state(self, row: OutboxRow) -> None:
+        answer = await self.link.fetch_states({row.ticket: count_heard_messages(row.notes)})
         state = answer.states.get(row.ticket, "")
         if not state:
             log.warning("provider.ticket_gone", incident=row.incident, ticket=row.ticket)
-            await self.outbox.moved(row, row.state, None)
+            await self.outbox.record_state(row, row.state, None)
             return
         told = answer.told.get(row.ticket, ())
-        heard = await self._heard(row, told)
-        again = {"closed": None, "proved": max(ASK_SELDOM, self.ask_every)}.get(state, self.ask_every)
+        heard = await self._post_messages(row, told)
+        again = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
         if told:  # there may be more, or they could not be shown
             again = self.ask_every
-        found = FOUND.dump_json(answer.found.get(row.ticket, ())).decode()
-        await self.outbox.moved(row, state, again, found=found, heard=str(heard))
+        found = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
+        await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
 
-    async def _heard(self, row: Sending, told: Sequence[ProviderWords]) -> int:
+    async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
         """Which of their words is the last that stands in the thread."""
-        heard = heard_of(row.notes)
+        heard = count_heard_messages(row.notes)
         for words in told:
             if words.n <= heard:
                 continue
@@ -100,9 +100,9 @@ class Sender:
             heard = words.n
         return heard
 
-    async def _refused(self, row: Sending, why: str) -> None:
+    async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
         """A ticket that was not sent is over; how far one is may be asked again later."""
         if row.pending:
-            await self.outbox.refuse(row, why)
+            await self.outbox.mark_refused(row, why)
         else:
-            await self.outbox.put_off(row, why, LAST_AGAIN)
+            await self.outbox.postpone_row(row, why, MAX_RETRY_DELAY)

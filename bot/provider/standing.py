@@ -6,26 +6,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from bot.cards.customers.reader import reader_of
-from bot.cards.customers.view import CustomerView, Known, customer_view, nothing_known
+from bot.cards.customers.reader import build_tenant_view_context
+from bot.cards.customers.view import TenantView, SlotValueLookup, build_tenant_view, get_no_slot_values
 from bot.desk.inbox import Inbox
-from bot.provider.messages import FarState, StatesAnswer, StatesAsked, far
-from bot.provider.news import ProviderCause, ProviderWords, causes_of
-from bot.provider.telling import ToldBook
-from graph.rows import IncidentRows
-from graph.state import Incident
+from bot.provider.messages import ProviderState, StatesAnswer, StatesRequest, to_provider_state
+from bot.provider.news import ProviderCause, ProviderMessage, build_provider_causes
+from bot.provider.telling import ProviderMessageStore
+from graph.rows import IncidentView
+from graph.state import IncidentState
 from kb.customers.words import CustomerWords
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 
-Row = TypeVar("Row", ProviderCause, ProviderWords)
-BegunOf = Callable[[str], Awaitable[frozenset[str]]]
+Row = TypeVar("Row", ProviderCause, ProviderMessage)
+ApprovedActionsLookup = Callable[[str], Awaitable[frozenset[str]]]
 """The actions of an incident that somebody has approved."""
-MOST_NEWS = 40 << 10
+MAX_UPDATE_BYTES = 40 << 10
 """Bytes of words and causes in one answer: the reader takes 64 KiB. What has no room comes with the next."""
 
 
-async def nothing_seen(incident: str) -> Sequence[Fact]:
+async def load_no_facts(incident: str) -> Sequence[Fact]:
     """No facts."""
     return ()
 
@@ -37,60 +37,60 @@ class TicketStates:
     inbox: Inbox
     inventory: Inventory
     words: CustomerWords
-    state_of: Callable[[str], Awaitable[Incident]]
-    begun_of: BegunOf
-    told: ToldBook
-    known: Known = nothing_known
-    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_seen
+    state_of: Callable[[str], Awaitable[IncidentState]]
+    begun_of: ApprovedActionsLookup
+    told: ProviderMessageStore
+    known: SlotValueLookup = get_no_slot_values
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = load_no_facts
 
-    async def of(self, tenant: str, tickets: Sequence[str]) -> dict[str, FarState]:
+    async def get_states(self, tenant: str, tickets: Sequence[str]) -> dict[str, ProviderState]:
         """Those that are this tenant's."""
-        return (await self.answer(tenant, StatesAsked(tickets=tuple(tickets)))).states
+        return (await self.answer_states_request(tenant, StatesRequest(tickets=tuple(tickets)))).states
 
-    async def answer(self, tenant: str, asked: StatesAsked) -> StatesAnswer:
+    async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
         """States of all; words and causes where they were asked for and have room."""
-        states: dict[str, FarState] = {}
-        told: dict[str, tuple[ProviderWords, ...]] = {}
+        states: dict[str, ProviderState] = {}
+        told: dict[str, tuple[ProviderMessage, ...]] = {}
         found: dict[str, tuple[ProviderCause, ...]] = {}
-        room = MOST_NEWS
+        room = MAX_UPDATE_BYTES
         for ticket in dict.fromkeys(asked.tickets):
-            view = await self.view(tenant, ticket)
+            view = await self.build_view(tenant, ticket)
             if view is None:
                 continue
-            states[ticket] = far(view.state)
+            states[ticket] = to_provider_state(view.state)
             if ticket not in asked.after:
                 continue
-            fitting = _fitting(causes_of(view.causes), room)
-            room -= sum(map(_bytes, fitting))
-            words = _fitting(await self.told.after(ticket, asked.after[ticket]), room)
-            room -= sum(map(_bytes, words))
+            fitting = _select_fitting(build_provider_causes(view.causes), room)
+            room -= sum(map(_measure_bytes, fitting))
+            words = _select_fitting(await self.told.list_messages_after(ticket, asked.after[ticket]), room)
+            room -= sum(map(_measure_bytes, words))
             found |= {ticket: fitting} if fitting else {}
             told |= {ticket: words} if words else {}
         return StatesAnswer(states=states, told=told, found=found)
 
-    async def view(self, tenant: str, ticket: str) -> CustomerView | None:
+    async def build_view(self, tenant: str, ticket: str) -> TenantView | None:
         """What the customers' card of it would show; None for what is no ticket of this tenant's."""
-        origin = await self.inbox.origin(ticket)
+        origin = await self.inbox.get_origin(ticket)
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
-        rows = IncidentRows(cast(Incident, {**await self.state_of(ticket), "id": ticket}))
-        reader = reader_of(self.inventory, self.words, origin, "en", self.known, await self.facts_of(ticket))
-        view = customer_view(rows, reader, begun=await self.begun_of(ticket))
-        if await self.inbox.lifecycle(ticket) == "closed":
+        rows = IncidentView(cast(IncidentState, {**await self.state_of(ticket), "id": ticket}))
+        reader = build_tenant_view_context(self.inventory, self.words, origin, "en", self.known, await self.facts_of(ticket))
+        view = build_tenant_view(rows, reader, begun=await self.begun_of(ticket))
+        if await self.inbox.get_lifecycle(ticket) == "closed":
             return replace(view, state="closed")
         return view
 
 
-def _fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:
+def _select_fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:
     """The first of them that fit into so many bytes."""
     kept: list[Row] = []
     for row in rows:
-        room -= _bytes(row)
+        room -= _measure_bytes(row)
         if room < 0:
             break
         kept.append(row)
     return tuple(kept)
 
 
-def _bytes(row: ProviderCause | ProviderWords) -> int:
+def _measure_bytes(row: ProviderCause | ProviderMessage) -> int:
     return len(json.dumps(row.model_dump(mode="json")))

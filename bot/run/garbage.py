@@ -2,16 +2,16 @@
 
 import gc
 
-YOUNG = 20_000
+GC_YOUNG_THRESHOLD = 20_000
 """New objects before a look at the young ones: some megabytes, and thirty times fewer looks."""
 
 
-def calm() -> None:
+def relax_garbage_collection() -> None:
     """For every command that works on many facts."""
-    gc.set_threshold(YOUNG, 10, 10)
+    gc.set_threshold(GC_YOUNG_THRESHOLD, 10, 10)
 
 
-def after_start() -> None:
+def freeze_startup_objects() -> None:
     """For a process that stays: what is there now (modules, tables) is never looked at again."""
     gc.collect()
     gc.freeze()

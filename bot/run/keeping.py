@@ -7,32 +7,32 @@ import structlog
 from bot.tasks import run_periodically
 
 log = structlog.get_logger()
-EVERY = 10.0
+RETRY_INTERVAL_SECONDS = 10.0
 
 
-class Holding(Protocol):
+class BufferedEvidence(Protocol):
     """An evidence store that holds in memory what its disk does not take."""
 
-    def trouble(self) -> str: ...
+    def get_trouble(self) -> str: ...
 
-    async def retry(self) -> int: ...
+    async def retry_buffered(self) -> int: ...
 
 
-class Keeping:
+class EvidenceRetrier:
     """One for each process that keeps evidence on a disk."""
 
-    def __init__(self, evidence: Holding) -> None:
+    def __init__(self, evidence: BufferedEvidence) -> None:
         self._evidence = evidence
         self._said = ""
 
     async def run(self) -> None:
         """Until cancelled."""
-        await run_periodically("evidence", self.look, EVERY)
+        await run_periodically("evidence", self.retry_once, RETRY_INTERVAL_SECONDS)
 
-    async def look(self) -> None:
+    async def retry_once(self) -> None:
         """Once."""
-        why = self._evidence.trouble()
-        left = await self._evidence.retry() if why else 0
+        why = self._evidence.get_trouble()
+        left = await self._evidence.retry_buffered() if why else 0
         if left and why != self._said:
             log.error("evidence.not_kept", why=why, held=left)
         elif self._said and not left:

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 import structlog
 
-from kb.numbers import storable
-from kb.redact import cleaned_start, cleaned_within, visible
+from kb.numbers import is_storable
+from kb.redact import redact_start, redact_data, show_invisible
 
-LONGEST_FIELD, LONGEST_TRACE = 2000, 20_000
+MAX_FIELD_CHARS, MAX_TRACE_CHARS = 2000, 20_000
 """Characters of one field of a line, and of a traceback."""
-MOST_PARTS, DEEPEST = 50, 4
+MAX_PARTS, MAX_DEPTH = 50, 4
 """Elements of a list or mapping that is logged, and how deep they lie in each other."""
-TRACES = frozenset({"exception", "stack"})
+MULTILINE_FIELDS = frozenset({"exception", "stack"})
 """Fields of several lines."""
 
 
@@ -42,53 +42,53 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(CleanLines("%(levelname)s %(name)s %(message)s"))
+    lines.setFormatter(RedactingFormatter("%(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[lines])
 
 
-class CleanLines(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """A library's line, its traceback included, without secrets: slack_sdk and asyncio put whole requests into theirs."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
         """See `logging.Formatter.formatMessage`. What is quoted in a message begins no line of its own."""
-        return _one_line(super().formatMessage(record))
+        return _format_one_line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
-        return log_lines(cleaned_start(super().format(record), 2 * LONGEST_TRACE))
+        return clean_lines(redact_start(super().format(record), 2 * MAX_TRACE_CHARS))
 
 
-def log_field(value: Any, depth: int = 0) -> Any:
+def clean_field(value: Any, depth: int = 0) -> Any:
     """One field of a log line: bounded, on one line, every sign that a terminal acts upon or that nobody sees as its code."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return value if storable(value) else "(no number)"
+        return value if is_storable(value) else "(no number)"
     if isinstance(value, str):
-        return _one_line(value)
-    if depth < DEEPEST and isinstance(value, Mapping):
-        return {_one_line(str(name)): log_field(part, depth + 1) for name, part in islice(value.items(), MOST_PARTS)}
-    if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
-        return [log_field(part, depth + 1) for part in islice(value, MOST_PARTS)]
-    return _one_line(cleaned_start(repr(value), 2 * LONGEST_FIELD))
+        return _format_one_line(value)
+    if depth < MAX_DEPTH and isinstance(value, Mapping):
+        return {_format_one_line(str(name)): clean_field(part, depth + 1) for name, part in islice(value.items(), MAX_PARTS)}
+    if depth < MAX_DEPTH and isinstance(value, list | tuple | set | frozenset):
+        return [clean_field(part, depth + 1) for part in islice(value, MAX_PARTS)]
+    return _format_one_line(redact_start(repr(value), 2 * MAX_FIELD_CHARS))
 
 
-def log_lines(text: str) -> str:
+def clean_lines(text: str) -> str:
     """Several lines of a log, bounded: all but the first are indented, so that none poses as a line of its own."""
-    shown = visible(text[:LONGEST_TRACE])
-    return shown.replace("\n", "\n    ") + (" …" if len(text) > LONGEST_TRACE else "")
+    shown = show_invisible(text[:MAX_TRACE_CHARS])
+    return shown.replace("\n", "\n    ") + (" …" if len(text) > MAX_TRACE_CHARS else "")
 
 
-def _one_line(text: str) -> str:
-    shown = visible(text[:LONGEST_FIELD]).replace("\n", "\\n").replace("\t", " ")
-    return shown + (" …" if len(text) > LONGEST_FIELD else "")
+def _format_one_line(text: str) -> str:
+    shown = show_invisible(text[:MAX_FIELD_CHARS]).replace("\n", "\\n").replace("\t", " ")
+    return shown + (" …" if len(text) > MAX_FIELD_CHARS else "")
 
 
 def _clean_event(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """The last thing before a line is written."""
-    short = {name: cleaned_start(part, 2 * LONGEST_TRACE) if isinstance(part, str) else part for name, part in event.items()}
-    clean: structlog.typing.EventDict = cleaned_within(short)
+    short = {name: redact_start(part, 2 * MAX_TRACE_CHARS) if isinstance(part, str) else part for name, part in event.items()}
+    clean: structlog.typing.EventDict = redact_data(short)
     return {
-        _one_line(str(name)): log_lines(part) if name in TRACES and isinstance(part, str) else log_field(part)
+        _format_one_line(str(name)): clean_lines(part) if name in MULTILINE_FIELDS and isinstance(part, str) else clean_field(part)
         for name, part in clean.items()
     }

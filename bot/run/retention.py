@@ -19,21 +19,21 @@ from bot.settings import Settings
 from bot.store.private_redis import rotate_log
 from bot.tasks import run_periodically
 from tools.clock import Clock
-from tools.retention import Pruned, prune
+from tools.retention import PruneResult, prune_evidence
 
 if TYPE_CHECKING:  # it knows the graph's keys, and with them LangGraph: `doctor` only reads the note
-    from bot.store.closed import ClosedIncidents
+    from bot.store.closed import ClosedIncidentStore
 
 log = structlog.get_logger()
-EVERY = 3600.0
-FIRST_AFTER = 60.0
-NOTE = "retention.json"
+CLEAR_INTERVAL_SECONDS = 3600.0
+FIRST_DELAY_SECONDS = 60.0
+NOTE_FILE = "retention.json"
 GB, MB = 1 << 30, 1 << 20
 MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
 
 
 @dataclass(frozen=True, slots=True)
-class LastTime:
+class RetentionRun:
     """What the last clearing did, as `doctor` reads it. `at` is seconds since 1970; `cited` bytes stay only because open incidents cite them."""
 
     at: float
@@ -43,10 +43,10 @@ class LastTime:
     incidents: int
 
 
-def last_time(folder: Path) -> LastTime | None:
+def load_last_run(folder: Path) -> RetentionRun | None:
     """What the data folder says of it; None where it was never done, or its note cannot be read."""
     try:
-        return LastTime(**json.loads((folder / NOTE).read_text()))
+        return RetentionRun(**json.loads((folder / NOTE_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -58,7 +58,7 @@ class Retention:
         self,
         settings: Settings,
         open_incidents: Callable[[], Awaitable[list[str]]],
-        closed: "ClosedIncidents",
+        closed: "ClosedIncidentStore",
         clock: Clock,
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -67,38 +67,38 @@ class Retention:
 
     async def run(self) -> None:
         """Until cancelled, an hour apart."""
-        await self._pause(FIRST_AFTER)
-        await run_periodically("retention", self.clear, EVERY, expected=(RedisError, OSError), pause=self._pause)
+        await self._pause(FIRST_DELAY_SECONDS)
+        await run_periodically("retention", self.clear_expired, CLEAR_INTERVAL_SECONDS, expected=(RedisError, OSError), pause=self._pause)
 
-    async def clear(self) -> LastTime | None:
+    async def clear_expired(self) -> RetentionRun | None:
         """Let go of what is over; None where it was done lately."""
         now, folder = self._clock.now().timestamp(), self._settings.data_dir
-        before = last_time(folder)
-        if before is not None and now - before.at < EVERY / 2:
+        before = load_last_run(folder)
+        if before is not None and now - before.at < CLEAR_INTERVAL_SECONDS / 2:
             return None
         open_now = frozenset(await self._open())
-        pruned = await asyncio.to_thread(self._prune, open_now, now)
-        gone = await self._trimmed()
-        done = LastTime(now, pruned.outputs, pruned.bytes, pruned.cited, gone)
-        await asyncio.to_thread(_write, folder, done)
+        pruned = await asyncio.to_thread(self._prune_evidence, open_now, now)
+        gone = await self._trim_closed()
+        done = RetentionRun(now, pruned.outputs, pruned.bytes, pruned.cited, gone)
+        await asyncio.to_thread(_write_note, folder, done)
         log.info("retention.done", **asdict(done))
         return done
 
-    async def _trimmed(self) -> int:
+    async def _trim_closed(self) -> int:
         try:
-            return await self._closed.trim(MAX_CLOSED_MEGABYTES * MB)
+            return await self._closed.trim_to_bytes(MAX_CLOSED_MEGABYTES * MB)
         except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
             log.info("retention.closed_incidents_not_measured", why=str(e))
             return 0
 
-    def _prune(self, open_now: frozenset[str], now: float) -> Pruned:
+    def _prune_evidence(self, open_now: frozenset[str], now: float) -> PruneResult:
         settings = self._settings
         rotate_log(settings.data_dir)
-        return prune(settings.evidence_dir, settings.evidence_days, int(settings.evidence_gb * GB), open_now, now)
+        return prune_evidence(settings.evidence_dir, settings.evidence_days, int(settings.evidence_gb * GB), open_now, now)
 
 
-def _write(folder: Path, done: LastTime) -> None:
+def _write_note(folder: Path, done: RetentionRun) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = folder / f"{NOTE}.{os.getpid()}"
+    draft = folder / f"{NOTE_FILE}.{os.getpid()}"
     draft.write_text(json.dumps(asdict(done)))
-    draft.replace(folder / NOTE)
+    draft.replace(folder / NOTE_FILE)

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 
 from bot.policy.file import SitePolicy
 from bot.refusal import Refusal
-from bot.run.reader import ReaderApart
-from bot.run.site import site_checks, site_guides, site_incidents, site_pages, site_policy, site_skus, site_taxonomy
-from bot.settings import PREFIX, Settings
-from graph.ports import Ports, Waits
-from kb.history.index import History
-from kb.history.mistakes import MistakeBook
+from bot.run.reader import IsolatedTextReader
+from bot.run.site import load_all_checks, load_site_guides, load_site_incidents, load_site_pages, load_site_policy, load_site_skus, load_site_taxonomy
+from bot.settings import ENV_PREFIX, Settings
+from graph.ports import GraphContext, IncidentTimeouts
+from kb.history.index import PastIncidentIndex
+from kb.history.mistakes import MistakeNotes
 from kb.taxonomy.labels import Taxonomy
-from tools.apart import Apart
+from tools.apart import ProcessPool
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
-from tools.fleet.fleet import Fleet, LookLimits
-from tools.fleet.holds import Holds
+from tools.fleet.fleet import Fleet, CheckLimits
+from tools.fleet.holds import GpuReservations
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
-from tools.inventory.jobs import SlurmJobs
+from tools.inventory.jobs import SlurmJobFinder
 from tools.inventory.sources.open import open_inventory
-from tools.ssh.later import LateSsh
+from tools.ssh.later import LazySshTransport
 from tools.transport import Transport
 
 if TYPE_CHECKING:
-    from graph.model.budget import SpendBook
-    from graph.model.client import Model
+    from graph.model.budget import SpendStore
+    from graph.model.client import ModelReasoner
     from kb.history.vectors import Embedder
-    from tools.ssh.client import Ssh
+    from tools.ssh.client import SshTransport
 
 
 class WallClock:
@@ -41,21 +41,21 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DiagnosisRuntime:
     """Everything a diagnosis needs, whoever asks for it."""
 
     settings: Settings
-    ports: Ports
+    ports: GraphContext
     transport: Transport
     policy: SitePolicy = field(default_factory=SitePolicy)
-    history: History = field(default_factory=History)
+    history: PastIncidentIndex = field(default_factory=PastIncidentIndex)
     """Past incidents, to which accepted lessons are added."""
-    mistakes: MistakeBook = field(default_factory=MistakeBook)
+    mistakes: MistakeNotes = field(default_factory=MistakeNotes)
     """What accepted lessons say was blamed wrongly."""
 
 
 @contextlib.asynccontextmanager
-async def open_world(
+async def open_diagnosis_runtime(
     settings: Settings,
     *,
     transport: Transport | None = None,
@@ -63,31 +63,31 @@ async def open_world(
     clock: Clock | None = None,
     lasting: bool = False,
     front: bool = False,
-    book: "SpendBook | None" = None,
-    holds: Holds | None = None,
-) -> AsyncIterator[World]:
+    book: "SpendStore | None" = None,
+    holds: GpuReservations | None = None,
+) -> AsyncIterator[DiagnosisRuntime]:
     """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
     folder. A `front` end recalls nothing and seldom asks a host. `book` keeps what a model cost, `holds` which hosts are held for a check
     that needs their GPUs.
 
     Raises Refusal.
     """
-    fleet_rows = inventory or await site_inventory(settings)
+    fleet_rows = inventory or await load_site_inventory(settings)
     clock = clock or WallClock()
-    policy, skus = site_policy(settings, fleet_rows), site_skus(settings.kb_dir)
-    apart = Apart()
+    policy, skus = load_site_policy(settings, fleet_rows), load_site_skus(settings.kb_dir)
+    apart = ProcessPool()
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
-    reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
-    taxonomy = site_taxonomy(settings.kb_dir)
-    erred = MistakeBook()
-    model, history, jobs = model_of(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
-    ports = Ports(
+    reach, looks = (transport, transport) if transport else _build_transports(settings, fleet_rows, front)
+    taxonomy = load_site_taxonomy(settings.kb_dir)
+    erred = MistakeNotes()
+    model, history, jobs = build_model(settings, book), _build_history(settings, taxonomy), SlurmJobFinder(reach, fleet_rows)
+    ports = GraphContext(
         fleet=Fleet(
-            *(reach, fleet_rows, site_checks(settings), evidence, clock, skus),
+            *(reach, fleet_rows, load_all_checks(settings), evidence, clock, skus),
             holds=holds,
             lanes=settings.ssh_sessions,
             looks=looks,
-            limits=LookLimits(settings.look_seconds, settings.silent_seconds),
+            limits=CheckLimits(settings.look_seconds, settings.silent_seconds),
         ),
         inventory=fleet_rows,
         taxonomy=taxonomy,
@@ -95,23 +95,23 @@ async def open_world(
         evidence=evidence,
         clock=clock,
         model=model,
-        pages=site_pages(settings.kb_dir, taxonomy),
-        guides=site_guides(settings),
-        mistakes=erred.notes,
+        pages=load_site_pages(settings.kb_dir, taxonomy),
+        guides=load_site_guides(settings),
+        mistakes=erred.list_notes,
         skus=skus,
-        reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
-        job_place=jobs.place,
-        own_job=jobs.place,
-        waits=Waits(
+        reader=IsolatedTextReader(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
+        job_place=jobs.find_job_hosts,
+        own_job=jobs.find_job_hosts,
+        waits=IncidentTimeouts(
             reproof=timedelta(hours=settings.reproof_hours),
             counters=timedelta(seconds=settings.recheck_counters_seconds if lasting else 0),
             look_again=timedelta(seconds=settings.look_again_seconds if lasting else 0),
         ),
     )
     if lasting and not front and settings.qdrant_url:
-        await history.start()
+        await history.build_index()
     try:
-        yield World(settings, ports, reach, policy, history, erred)
+        yield DiagnosisRuntime(settings, ports, reach, policy, history, erred)
     finally:
         if looks is not reach:
             await looks.aclose()
@@ -121,48 +121,48 @@ async def open_world(
             await model.aclose()
 
 
-async def site_inventory(settings: Settings) -> Inventory:
+async def load_site_inventory(settings: Settings) -> Inventory:
     """The fleet as settings name it, sources asked. Raises Refusal."""
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
-        return await open_inventory(settings.inventory, _ssh)
+        return await open_inventory(settings.inventory, _build_ssh)
     except BadInventory as why:
-        raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
+        raise Refusal("\n".join([f"{ENV_PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
 
 
-def _ssh(inventory: Inventory, settings: Settings | None = None) -> "Ssh":
-    from tools.ssh.client import Limits, Ssh
+def _build_ssh(inventory: Inventory, settings: Settings | None = None) -> "SshTransport":
+    from tools.ssh.client import SshLimits, SshTransport
 
-    limits = Limits(settings.ssh_sessions, per_bastion=settings.ssh_per_bastion) if settings else None
-    return Ssh(inventory, limits)
+    limits = SshLimits(settings.ssh_sessions, per_bastion=settings.ssh_per_bastion) if settings else None
+    return SshTransport(inventory, limits)
 
 
-def _reach(settings: Settings, inventory: Inventory, front: bool) -> tuple[Transport, Transport]:
+def _build_transports(settings: Settings, inventory: Inventory, front: bool) -> tuple[Transport, Transport]:
     """How hosts are reached, and how they are looked at. A process that looks has its library before the first host is to be looked at."""
     if front:
-        late = LateSsh(lambda: _ssh(inventory, settings))
+        late = LazySshTransport(lambda: _build_ssh(inventory, settings))
         return late, late
-    from tools.ssh.looks import SshLooks
+    from tools.ssh.looks import BatchingSshTransport
 
-    ssh = _ssh(inventory, settings)
-    return ssh, SshLooks(ssh)
-
-
-def _history(settings: Settings, taxonomy: Taxonomy) -> History:
-    return History(site_incidents(settings.kb_dir, taxonomy), url=settings.qdrant_url, embedder=_embedder(settings))
+    ssh = _build_ssh(inventory, settings)
+    return ssh, BatchingSshTransport(ssh)
 
 
-def _embedder(settings: Settings) -> "Embedder | None":
+def _build_history(settings: Settings, taxonomy: Taxonomy) -> PastIncidentIndex:
+    return PastIncidentIndex(load_site_incidents(settings.kb_dir, taxonomy), url=settings.qdrant_url, embedder=_build_embedder(settings))
+
+
+def _build_embedder(settings: Settings) -> "Embedder | None":
     if not settings.embeddings_url:
         return None
-    from graph.model.embeddings import Embeddings
+    from graph.model.embeddings import HttpEmbedder
 
     key = settings.embeddings_key.get_secret_value()
-    return Embeddings(settings.embeddings_url, key, settings.embeddings_model)
+    return HttpEmbedder(settings.embeddings_url, key, settings.embeddings_model)
 
 
-def model_of(settings: Settings, book: "SpendBook | None") -> "Model | None":
+def build_model(settings: Settings, book: "SpendStore | None") -> "ModelReasoner | None":
     """The model client, or None: then the engine decides alone and every report says so."""
     if not (settings.model_url or settings.model_api_key.get_secret_value()):
         return None

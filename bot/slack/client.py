@@ -16,19 +16,19 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
-from bot.slack.pace import CallTurns, Pace
-from kb.numbers import seconds
-from kb.redact import cleaned, cleaned_within
+from bot.slack.pace import SharedCallTurns, RateLimits
+from kb.numbers import parse_seconds
+from kb.redact import redact_once, redact_data
 
 SlackClient = AsyncWebClient
-"""What `slack_client` makes, for those who only pass it on."""
+"""What `build_slack_client` makes, for those who only pass it on."""
 
-LONGEST_REST = 3600.0
-SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
+MAX_RETRY_AFTER_SECONDS = 3600.0
+SLACK_ERRORS = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 
 
-OURS = frozenset(
+UNREDACTED_FIELDS = frozenset(
     {"action_id", "block_id", "callback_id", "channel", "external_id", "private_metadata", "token", "ts", "thread_ts", "user", "value"}
 )
 """What Slack hands back to us as it was, or compares: ids, and what a button or a form carries. Nobody is shown it."""
@@ -38,23 +38,23 @@ class PacedClient(AsyncWebClient):
     """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more. Whatever is
     posted, uploaded or put into a form or a Home tab goes through here, and is clean."""
 
-    def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: CallTurns | None = None) -> None:
+    def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: SharedCallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
-        self._pace, self._tries = Pace(others=others), tries
+        self._pace, self._tries = RateLimits(others=others), tries
 
     async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
         """As slack_sdk's, clean and paced."""
-        how = {name: cleaned_within(part, OURS) if name in ("json", "params", "data") else part for name, part in how.items()}
+        how = {name: redact_data(part, UNREDACTED_FIELDS) if name in ("json", "params", "data") else part for name, part in how.items()}
         said = how.get("params") or how.get("json") or how.get("data") or {}
-        gate = self._pace.of(api_method, str(said.get("channel", "")) if isinstance(said, Mapping) else "")
+        gate = self._pace.get_gate(api_method, str(said.get("channel", "")) if isinstance(said, Mapping) else "")
         for left in range(self._tries, -1, -1):
-            await gate.turn()
+            await gate.wait_turn()
             try:
                 return await super().api_call(api_method, **how)
             except SlackApiError as no:
-                if not (after := _rests(no)):
+                if not (after := _get_retry_after(no)):
                     raise
-                await gate.rest(after)
+                await gate.apply_retry_after(after)
                 if not left:
                     raise
         raise AssertionError("unreachable")
@@ -62,33 +62,33 @@ class PacedClient(AsyncWebClient):
     async def files_upload_v2(self, **how: Any) -> AsyncSlackResponse:
         """As slack_sdk's, which sends a file's bytes beside the calls: text is clean, what is no text is a picture of ours."""
         if isinstance(how.get("content"), str):
-            how["content"] = await asyncio.to_thread(cleaned, how["content"])
+            how["content"] = await asyncio.to_thread(redact_once, how["content"])
         return await super().files_upload_v2(**how)
 
 
-def _rests(no: SlackApiError) -> float:
+def _get_retry_after(no: SlackApiError) -> float:
     """For how long Slack does not want this method called; 0 where it refused something else."""
     if getattr(no.response, "status_code", 0) != 429:
         return 0.0
     after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
-    return max(1.0, seconds(after, LONGEST_REST) or 1.0)
+    return max(1.0, parse_seconds(after, MAX_RETRY_AFTER_SECONDS) or 1.0)
 
 
-def slack_client(
-    token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3, others: CallTurns | None = None
+def build_slack_client(
+    token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3, others: SharedCallTurns | None = None
 ) -> AsyncWebClient:
     """A client for the bot token; `tries` more after a 429, each when Slack says. `others`: turns that it shares with other processes."""
     return PacedClient(token, base_url, tries=tries, others=others)
 
 
-def said(card: Card) -> dict[str, Any]:
+def build_message_args(card: Card) -> dict[str, Any]:
     """A card as arguments of chat.*: nothing unfurls, nothing turns into a mention."""
     return {"blocks": list(card.blocks), "text": card.text, "parse": "none", "link_names": False}
 
 
-async def post(client: AsyncWebClient, channel: str, thread_ts: str, card: Card, metadata: dict[str, Any] | None = None) -> str:
+async def post_message(client: AsyncWebClient, channel: str, thread_ts: str, card: Card, metadata: dict[str, Any] | None = None) -> str:
     """A new message in a thread; its ts."""
-    words = said(card) | ({"metadata": metadata} if metadata else {})
+    words = build_message_args(card) | ({"metadata": metadata} if metadata else {})
     answer = await client.chat_postMessage(channel=channel, thread_ts=thread_ts or None, unfurl_links=False, unfurl_media=False, **words)
     return str(answer["ts"])
 
@@ -113,7 +113,7 @@ class Throttle:
         self._sleep = sleep
         self._free_at = seconds() - burst * self._each
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         """Wait for a place; places that nobody took are kept up to `burst`."""
         now = self._seconds()
         self._free_at = max(self._free_at, now - self._burst * self._each) + self._each

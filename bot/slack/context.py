@@ -10,45 +10,45 @@ from typing import Any, Protocol
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.actions.decisions import Approvals
+from bot.actions.decisions import ApprovalServices
 from bot.alerts.posted import PostedAlerts
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
-from bot.cards.incidents.close_modal import Choices
-from bot.desk.courses import Courses
+from bot.cards.incidents.close_modal import LabelChoices
+from bot.desk.courses import IncidentMetricsStore
 from bot.desk.inbox import Inbox
-from bot.desk.pulse import Pulse
+from bot.desk.pulse import ThreadActivity
 from bot.policy import channels as policy
-from bot.policy.channels import Place
-from bot.policy.roles import ACTS, PersonRole, RoleTable, require
+from bot.policy.channels import SlackPlace
+from bot.policy.roles import ACTS, PersonRole, RoleTable, require_role
 from bot.postmortem.formats import PageFormat
-from bot.postmortem.gather import CustomerSide
+from bot.postmortem.gather import TenantReportContext
 from bot.refusal import Refusal
-from bot.slack.client import post
+from bot.slack.client import post_message
 from bot.slack.direct_messages import DirectMessages
-from bot.slack.outbox import Outbox
+from bot.slack.outbox import AnswerOutbox
 from bot.slack.people import People
-from bot.store.share_waits import ShareWaits
-from bot.tasks import Background, InOrder
+from bot.store.share_waits import QuotaWaitingList
+from bot.tasks import BackgroundTasks, KeyedLocks
 from graph.conversation.said import Vocabulary
 from graph.ports import Progress
-from graph.state import Incident, Origin
+from graph.state import IncidentState, Origin
 from tools.clock import Clock
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Refused
 
-NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
-STORE_SECONDS = 2.0
+APPROVALS_NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
+STORE_TIMEOUT_SECONDS = 2.0
 """Slack waits three seconds for an ack."""
 
 
-async def nothing_known(incident: str) -> Sequence[Fact]:
+async def get_no_facts(incident: str) -> Sequence[Fact]:
     """No facts."""
     return ()
 
 
-class StoreAway(Exception):
+class StoreUnreachable(Exception):
     """What happened could not be noted down."""
 
 
@@ -59,183 +59,183 @@ class LedgerSays(Refusal):
         super().__init__(str(no) or str(type(no).__doc__))
 
 
-class Sends(Protocol):
+class ProviderHandlersPort(Protocol):
     """Who takes the buttons that send tickets to a provider."""
 
-    async def press(self, payload: dict[str, Any]) -> None: ...
+    async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
 
-class Tracks(Protocol):
+class TrackerHandlersPort(Protocol):
     """Who takes what opens tickets in trackers: the buttons, and the form that they open."""
 
-    async def press(self, payload: Mapping[str, Any]) -> None: ...
+    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
-    async def submit(self, payload: Mapping[str, Any]) -> None: ...
+    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
 
 
-class Teaches(Protocol):
+class LessonHandlersPort(Protocol):
     """Who takes what people decide about lessons: the buttons, and the form that one of them opens."""
 
-    async def press(self, payload: Mapping[str, Any]) -> None: ...
+    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
-    async def submit(self, payload: Mapping[str, Any]) -> None: ...
+    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
 
 
-class Writes(Protocol):
+class ReportWriter(Protocol):
     """Who writes an incident down as a page and puts that into its thread."""
 
-    def begin(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
+    def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
 
-    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None: ...
+    def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None: ...
 
 
-class Tells(Protocol):
+class TenantUpdatesPort(Protocol):
     """Who takes what our people tell a customer: the button, the form, its preview."""
 
-    async def press(self, payload: dict[str, Any]) -> None: ...
+    async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
-    async def preview(self, payload: dict[str, Any]) -> dict[str, Any]: ...
+    async def build_preview(self, payload: dict[str, Any]) -> dict[str, Any]: ...
 
-    async def send(self, payload: dict[str, Any]) -> None: ...
+    async def handle_send(self, payload: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class HandlerContext:
     """Handed to every listener by the composition root."""
 
     client: AsyncWebClient
     inbox: Inbox
     wake: Callable[[str], Awaitable[None]]
     progress: Callable[[Progress], Awaitable[None]]
-    state_of: Callable[[str], Awaitable[Incident]]
+    state_of: Callable[[str], Awaitable[IncidentState]]
     people: People
     bound: Mapping[str, ChannelRow]
     hosts_of: Callable[[Origin], Collection[str]]
     """The hosts that a place may speak of."""
-    offered: Choices
+    offered: LabelChoices
     """Labels to choose from when closing."""
     clock: Clock
-    tasks: Background
-    pulse: Pulse
+    tasks: BackgroundTasks
+    pulse: ThreadActivity
     vocabulary_of: Callable[[Origin], Vocabulary]
     """What may be named in a place."""
     direct: DirectMessages
-    outbox: Outbox
+    outbox: AnswerOutbox
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
     """Who takes the alerts that those list in a channel at a time; without it each of their messages is a report."""
-    approvals: Approvals | None = None
+    approvals: ApprovalServices | None = None
     """Where remedies may be approved; without it nothing is ever repaired."""
-    courses: Courses | None = None
+    courses: IncidentMetricsStore | None = None
     """Where it is kept what people think of a diagnosis; without it that is refused."""
     customers: Collection[str] = ()
     """Channels of customers, where they are served."""
     theirs: Collection[str] = ()
     """Labels of causes that are a customer's to mend."""
-    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts
     """What an incident's latest look established."""
-    in_order: InOrder = field(default_factory=InOrder)
+    in_order: KeyedLocks = field(default_factory=KeyedLocks)
     """By thread."""
     roles: RoleTable = field(default_factory=RoleTable)
     """Who may do what."""
-    sending: "Sends | None" = None
+    sending: "ProviderHandlersPort | None" = None
     """Where tickets are sent to a provider."""
-    tracking: "Tracks | None" = None
+    tracking: "TrackerHandlersPort | None" = None
     """Where tickets are opened in trackers."""
-    waits: ShareWaits | None = None
+    waits: QuotaWaitingList | None = None
     """What of customers waits for their share, where they are served."""
-    telling: "Tells | None" = None
+    telling: "TenantUpdatesPort | None" = None
     """Where customers are told something."""
-    teaching: "Teaches | None" = None
+    teaching: "LessonHandlersPort | None" = None
     """Where lessons are decided about."""
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
     """The inventory's groups and their hosts."""
-    writing: "Writes | None" = None
+    writing: "ReportWriter | None" = None
     """Where incidents are written down."""
-    patience: float = STORE_SECONDS
+    patience: float = STORE_TIMEOUT_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 
-    async def admit(self, place: Place, user: str, *, fresh: bool = False) -> None:
+    async def admit_user(self, place: SlackPlace, user: str, *, fresh: bool = False) -> None:
         """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: a decision hangs on it."""
         if fresh:
             self.people.refresh(place.channel, user)
         if place.channel in self.customers:
-            raise policy.NotServed("mentions")
-        policy.serve(place, self.bound)
-        if await self.people.shared(place.channel):
-            raise policy.NotServed("shared")
-        policy.colleague(await self.people.person(user), place.team)
+            raise policy.ChannelNotServed("mentions")
+        policy.require_operator_channel(place, self.bound)
+        if await self.people.is_shared(place.channel):
+            raise policy.ChannelNotServed("shared")
+        policy.require_colleague(await self.people.get_person(user), place.team)
 
-    async def allow(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
+    async def require_permission(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
         """Refuse an admitted colleague who is none of those who may. Slack is asked where more than being an operator is needed; of votes on
         an action its own request says who may, and the ledger asks. `origin`: of the incident that it is about."""
-        if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.who(act):
+        if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.get_roles(act):
             return
-        require(self.roles, act, await self.roles_of(user, channel, origin))
+        require_role(self.roles, act, await self.get_roles(user, channel, origin))
 
-    async def roles_of(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
+    async def get_roles(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
         """What a colleague is in an operators' channel, or to an incident in it."""
         found = {PersonRole.OPERATOR}
-        if user in await self.approvers_in(channel, origin):
+        if user in await self.list_approvers(channel, origin):
             found.add(PersonRole.APPROVER)
-        for role, named in self.roles.named:
-            groups = [await self.people.members(group) for group in named.groups]
+        for role, named in self.roles.named_people:
+            groups = [await self.people.list_members(group) for group in named.groups]
             if user in named.users or any(user in members for members in groups):
                 found.add(role)
         return frozenset(found)
 
-    async def approvers_in(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
+    async def list_approvers(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
         """User ids of a channel's approvers; of what a customer reported, those of their channel where that has its own."""
-        theirs = policy.customers_row(origin, self.bound) if origin else None
+        theirs = policy.find_tenant_channel(origin, self.bound) if origin else None
         row = theirs if theirs and theirs.approvers else self.bound.get(channel)
-        members = await self.people.members(row.approvers) if row and row.approvers else frozenset()
+        members = await self.people.list_members(row.approvers) if row and row.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 
-    def stored(self, incident: str, *, opened: bool = False) -> None:
+    def notify_stored(self, incident: str, *, opened: bool = False) -> None:
         """Something is in the inbox: wake a worker, and show at once that it was seen."""
-        self.tasks.spawn("wake", self.wake(incident))
+        self.tasks.spawn_task("wake", self.wake(incident))
         if opened:
-            self.tasks.spawn("first_card", self.progress(Progress(incident, "queued", "On it.")))
+            self.tasks.spawn_task("first_card", self.progress(Progress(incident, "queued", "On it.")))
 
-    async def say(self, place: Origin, key: str, card: Card) -> None:
+    async def queue_reply(self, place: Origin, key: str, card: Card) -> None:
         """Answer in a thread, or in a channel: the same card under the same key once, however crowded Slack is and whatever happens to us. Where it
         cannot be stored it is posted at once, and forgotten where Slack refuses it."""
         try:
-            async with storing():
-                await self.outbox.put(place, key, card)
-        except StoreAway:
-            self.tasks.spawn("say", post(self.client, place.channel, place.thread_ts, card))
+            async with guard_store():
+                await self.outbox.store_answer(place, key, card)
+        except StoreUnreachable:
+            self.tasks.spawn_task("say", post_message(self.client, place.channel, place.thread_ts, card))
 
 
 @asynccontextmanager
-async def storing(seconds: float = STORE_SECONDS) -> AsyncIterator[None]:
+async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[None]:
     """Trouble with Redis inside becomes StoreAway, in time for Slack to be told. A refusal of Redis is a bug and stays one."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except (TimeoutError, OSError) as away:
-        raise StoreAway from away
+        raise StoreUnreachable from away
     except RedisError as error:
         if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
             raise
-        raise StoreAway from error
+        raise StoreUnreachable from error
 
 
-def refusal(no: Refusal) -> Card:
+def render_refusal(no: Refusal) -> Card:
     """What whoever is refused is told, and where to go instead."""
-    return notes.refused(str(no), no.instead if isinstance(no, policy.NotServed) else ())
+    return notes.render_refusal(str(no), no.instead if isinstance(no, policy.ChannelNotServed) else ())
 
 
-def approvals_of(surface: Surface) -> Approvals:
+def require_approvals(surface: HandlerContext) -> ApprovalServices:
     """What clicks are carried to; a Refusal where nothing can be approved."""
     if surface.approvals is None:
-        raise Refusal(NOT_SET_UP)
+        raise Refusal(APPROVALS_NOT_SET_UP)
     return surface.approvals
 
 
 @asynccontextmanager
-async def ledger() -> AsyncIterator[None]:
+async def translate_ledger_errors() -> AsyncIterator[None]:
     """A refusal of the ledger becomes what the person is told."""
     try:
         yield

@@ -12,13 +12,13 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.personal import suggestions
-from bot.cards.personal.direct import Wish
-from bot.cards.personal.suggestions import PROMPTS, SUGGESTED
+from bot.cards.personal.direct import DirectRequest
+from bot.cards.personal.suggestions import SUGGESTED_PROMPTS, PROMPTS_TITLE
 from bot.desk.inbox import Inbox
 from bot.desk.wakeups import LocalWakeups
-from bot.slack.client import SLACK_TROUBLE
-from bot.tasks import Background
-from graph.state import Item, Origin
+from bot.slack.client import SLACK_ERRORS
+from bot.tasks import BackgroundTasks
+from graph.state import InboxItem, Origin
 
 log = structlog.get_logger()
 PERMANENT_ERRORS = frozenset(
@@ -28,31 +28,31 @@ PERMANENT_ERRORS = frozenset(
 
 @dataclass
 class DirectMessages:
-    """One for each process. `inbox` has keys of its own (`bot.store.keys.DIRECT`): a conversation is no incident."""
+    """One for each process. `inbox` has keys of its own (`bot.store.keys.DIRECT_MESSAGE_KEYS`): a conversation is no incident."""
 
     client: AsyncWebClient
     inbox: Inbox
     wakeups: LocalWakeups
-    tasks: Background
+    tasks: BackgroundTasks
     _refused_methods: set[str] = field(default_factory=set)
 
-    async def store(self, origin: Origin, key: str, at: datetime, wish: Wish) -> None:
+    async def store(self, origin: Origin, key: str, at: datetime, wish: DirectRequest) -> None:
         """Store a question once, however often Slack delivers it, and wake this process. What the person wrote is not stored, only its `wish`."""
 
-        def item(conversation: str) -> Item:
-            return Item(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": wish})
+        def item(conversation: str) -> InboxItem:
+            return InboxItem(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": wish})
 
-        received = await self.inbox.open(origin, key, item)
+        received = await self.inbox.open_or_join(origin, key, item)
         if not received.duplicate:
             await self.wakeups.wake(received.incident)
 
     def greet(self, channel: str, thread_ts: str = "") -> None:
         """Suggest prompts in the background: in an assistant thread, or for the whole conversation."""
-        self.tasks.spawn("prompts", self.suggest_prompts(channel, thread_ts))
+        self.tasks.spawn_task("prompts", self.suggest_prompts(channel, thread_ts))
 
     async def suggest_prompts(self, channel: str, thread_ts: str = "") -> None:
         """Suggest prompts. Name the thread only where the app has an assistant view: with a thread Slack shows an agent's prompts nowhere."""
-        await self._decorate("setSuggestedPrompts", channel, thread_ts, title=SUGGESTED, prompts=suggestions.wire(PROMPTS))
+        await self._decorate("setSuggestedPrompts", channel, thread_ts, title=PROMPTS_TITLE, prompts=suggestions.build_prompt_payload(SUGGESTED_PROMPTS))
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         """Show a line under the thread. Slack removes it with our next message, or after two minutes."""
@@ -68,7 +68,7 @@ class DirectMessages:
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         try:
             await self.client.api_call(f"assistant.threads.{method}", json={"channel_id": channel, **thread, **what})
-        except SLACK_TROUBLE as trouble:
+        except SLACK_ERRORS as trouble:
             error = trouble.response["error"] if isinstance(trouble, SlackApiError) else ""
             if error in PERMANENT_ERRORS:
                 self._refused_methods.add(method)

@@ -13,7 +13,7 @@ class NotInstalled(Exception):
     """Slack answers, and refuses the token. The text is Slack's own word for why."""
 
 
-class SlackAway(Exception):
+class SlackUnreachable(Exception):
     """Slack cannot be asked. The text says where it was looked for, and why not."""
 
 
@@ -26,13 +26,13 @@ class Installation:
     lacking: tuple[str, ...] = ()
 
 
-async def installation(token: str, base_url: str) -> Installation:
+async def check_installation(token: str, base_url: str) -> Installation:
     """Ask Slack about the bot token, held against the scopes that the manifest asks for. Raises NotInstalled and SlackAway."""
     try:
         answer = await AsyncWebClient(token, base_url=base_url).auth_test()
     except SlackApiError as why:
         raise NotInstalled(str(why.response["error"])) from why
     except (ClientError, OSError, TimeoutError) as why:
-        raise SlackAway(f"{base_url}: {why or type(why).__name__}") from why
+        raise SlackUnreachable(f"{base_url}: {why or type(why).__name__}") from why
     granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
     return Installation(str(answer["user"]), str(answer["team"]), tuple(sorted(set(SCOPES) - granted)) if granted else ())

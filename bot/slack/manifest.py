@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-PANE = "Ask which incidents are open and what waits for your approval. Both are answered with links to their threads."
+AGENT_DESCRIPTION = "Ask which incidents are open and what waits for your approval. Both are answered with links to their threads."
 """Who opens the conversation with the app reads this. Slack asks for it as `agent_view`: an app made today cannot have the older
 `assistant_view` (docs.slack.dev/ai/migrating-to-agent-messaging), whose events are understood all the same."""
 EVENTS = ("app_home_opened", "app_mention", "channel_shared", "channel_unshared", "message.channels", "message.groups", "message.im")
@@ -34,7 +34,7 @@ SCOPES: Mapping[str, str] = {
 """Bot scope → what it is for."""
 
 DESCRIPTION = "Finds out why GPU training broke, with evidence"
-LONG = (
+LONG_DESCRIPTION = (
     "Mention RackMedic in the incident channel with what is wrong. It looks at the machines over SSH without changing anything, and "
     "answers in the thread with the root cause, the host and device, the lines of output that prove it, what was ruled out, and what it "
     "could not look at. It knows some ninety GPU, driver, fabric and framework faults and works without a language model. When it "
@@ -42,13 +42,13 @@ LONG = (
 )
 
 
-def manifest(url: str = "") -> dict[str, Any]:
+def build_manifest(url: str = "") -> dict[str, Any]:
     """As Slack takes it under “From a manifest”. `url`: where Slack sends everything to; without one it is Socket Mode."""
     to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
-        "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG, "background_color": "#1d2b36"},
+        "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG_DESCRIPTION, "background_color": "#1d2b36"},
         "features": {
-            "agent_view": {"agent_description": PANE},
+            "agent_view": {"agent_description": AGENT_DESCRIPTION},
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
             "bot_user": {"display_name": "rackmedic", "always_online": True},
             "shortcuts": [
@@ -75,13 +75,13 @@ def manifest(url: str = "") -> dict[str, Any]:
     }
 
 
-def as_yaml(url: str = "") -> str:
+def render_yaml(url: str = "") -> str:
     """The text of deploy/slack/manifest.yaml, or of the variant for HTTP."""
     note = (
         "# Made by `python -m bot.slack.manifest`; a test keeps it so. Paste it at api.slack.com/apps → Create New App → From a manifest.\n"
     )
-    return note + yaml.safe_dump(manifest(url), sort_keys=False, allow_unicode=True, width=120)
+    return note + yaml.safe_dump(build_manifest(url), sort_keys=False, allow_unicode=True, width=120)
 
 
 if __name__ == "__main__":
-    print(as_yaml(), end="")
+    print(render_yaml(), end="")

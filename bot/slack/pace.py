@@ -29,8 +29,8 @@ TIERS: Mapping[str, float] = {
     "usergroups.users.list": 20,
 }
 """Calls a minute, as Slack documents them (docs.slack.dev/apis/web-api/rate-limits)."""
-OTHERS = 100.0
-LONGEST = 15.0
+DEFAULT_CALLS_PER_MINUTE = 100.0
+MAX_WAIT_SECONDS = 15.0
 """Seconds that a call may wait for its turn."""
 
 
@@ -46,7 +46,7 @@ urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ANSWER)
 
 
 @contextlib.contextmanager
-def urgent(how: Urgency) -> Iterator[None]:
+def with_urgency(how: Urgency) -> Iterator[None]:
     """Calls of Slack inside are so urgent."""
     before = urgency.set(how)
     try:
@@ -55,96 +55,96 @@ def urgent(how: Urgency) -> Iterator[None]:
         urgency.reset(before)
 
 
-class SlackCrowded(SlackClientError, TooEarly):
+class SlackTurnTimeout(SlackClientError, TooEarly):
     """Slack lets so little through now that this call had no turn in time. It was not sent."""
 
 
-class CallTurns(Protocol):
+class SharedCallTurns(Protocol):
     """The row of turns that several processes share. One that cannot be asked holds nobody back: Slack itself refuses."""
 
-    async def crowded(self, name: str) -> bool:
+    async def is_rate_limited(self, name: str) -> bool:
         """Whether one of them was refused lately, so that all queue."""
 
-    async def take(self, name: str, each: float) -> float:
+    async def reserve_slot(self, name: str, each: float) -> float:
         """Seconds until a turn that is the caller's alone."""
 
-    async def rest(self, name: str, seconds: float, each: float) -> None:
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
         """Slack said: not before so long."""
 
 
-class NoOthers:
+class UnsharedCallTurns:
     """One process alone."""
 
-    async def crowded(self, name: str) -> bool:
+    async def is_rate_limited(self, name: str) -> bool:
         """Nobody else is in the way."""
         return False
 
-    async def take(self, name: str, each: float) -> float:
+    async def reserve_slot(self, name: str, each: float) -> float:
         """All turns are ours."""
         return 0.0
 
-    async def rest(self, name: str, seconds: float, each: float) -> None:
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
         """Nobody else is to be told."""
 
 
-class Gate:
+class MethodGate:
     """One method's. Times are the loop's."""
 
-    def __init__(self, per_minute: float, longest: float = LONGEST, name: str = "", others: CallTurns | None = None) -> None:
+    def __init__(self, per_minute: float, longest: float = MAX_WAIT_SECONDS, name: str = "", others: SharedCallTurns | None = None) -> None:
         self._each, self._longest = 60 / per_minute, longest
-        self._name, self._others = name, others or NoOthers()
+        self._name, self._others = name, others or UnsharedCallTurns()
         self._free_at = 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
         self._calling: asyncio.Task[None] | None = None
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         """Return when the call may go out. SlackCrowded when that takes too long."""
         loop = asyncio.get_running_loop()
-        if not self._waiting and self._free_at <= loop.time() and not await self._others.crowded(self._name):
+        if not self._waiting and self._free_at <= loop.time() and not await self._others.is_rate_limited(self._name):
             return
         mine: asyncio.Future[None] = loop.create_future()
         heapq.heappush(self._waiting, (urgency.get(), next(self._numbers), mine))
         if self._calling is None or self._calling.done():
-            self._calling = asyncio.create_task(self._call())
+            self._calling = asyncio.create_task(self._release_waiters())
         try:
             async with asyncio.timeout(self._longest):
                 await mine
         except TimeoutError:
-            raise SlackCrowded(SlackCrowded.__doc__) from None
+            raise SlackTurnTimeout(SlackTurnTimeout.__doc__) from None
 
-    async def rest(self, seconds: float) -> None:
+    async def apply_retry_after(self, seconds: float) -> None:
         """Slack said: not before so long."""
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)
-        await self._others.rest(self._name, seconds, self._each)
+        await self._others.apply_retry_after(self._name, seconds, self._each)
 
-    async def _call(self) -> None:
+    async def _release_waiters(self) -> None:
         """Call those who wait still, the most urgent first, unless Slack has said meanwhile that it is too early."""
         loop = asyncio.get_running_loop()
-        while self._awaited():
-            ours = loop.time() + await self._others.take(self._name, self._each)
+        while self._has_waiters():
+            ours = loop.time() + await self._others.reserve_slot(self._name, self._each)
             while (wait := max(ours, self._free_at) - loop.time()) > 0:  # noqa: ASYNC110 - a time that `rest` moves, nothing happens at it
                 await asyncio.sleep(wait)
-            if self._awaited():
+            if self._has_waiters():
                 heapq.heappop(self._waiting)[2].set_result(None)
                 self._free_at = loop.time() + self._each
 
-    def _awaited(self) -> bool:
+    def _has_waiters(self) -> bool:
         while self._waiting and self._waiting[0][2].done():
             heapq.heappop(self._waiting)
         return bool(self._waiting)
 
 
-class Pace:
+class RateLimits:
     """The gates of one workspace. `others`: the turns that its processes share."""
 
-    def __init__(self, longest: float = LONGEST, others: CallTurns | None = None) -> None:
-        self._gates: dict[tuple[str, str], Gate] = {}
+    def __init__(self, longest: float = MAX_WAIT_SECONDS, others: SharedCallTurns | None = None) -> None:
+        self._gates: dict[tuple[str, str], MethodGate] = {}
         self._longest, self._others = longest, others
 
-    def of(self, method: str, channel: str = "") -> Gate:
+    def get_gate(self, method: str, channel: str = "") -> MethodGate:
         """The gate of a method; posting has one for each channel."""
         key = (method, channel if method == "chat.postMessage" else "")
         if key not in self._gates:
-            self._gates[key] = Gate(TIERS.get(method, OTHERS), self._longest, ":".join(filter(None, key)), self._others)
+            self._gates[key] = MethodGate(TIERS.get(method, DEFAULT_CALLS_PER_MINUTE), self._longest, ":".join(filter(None, key)), self._others)
         return self._gates[key]

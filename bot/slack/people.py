@@ -1,7 +1,7 @@
 """Who somebody is and whether a channel can be read from outside, as Slack says; remembered for a minute, and where a decision hangs on it
 for some seconds: a hundred decisions at once are one question.
 
-What Slack does not tell is not guessed: `CannotTell` refuses.
+What Slack does not tell is not guessed: `SlackAnswerMissing` refuses.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_TROUBLE
-from bot.store.shared import ANSWERED, SharedAnswer, SharedMarks
+from bot.slack.client import SLACK_ERRORS
+from bot.store.shared import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
 
 T = TypeVar("T")
-REMEMBER = float(ANSWERED)
-FRESH = 10.0
+CACHE_SECONDS = float(ANSWER_TTL_SECONDS)
+DECISION_CACHE_SECONDS = 10.0
 """Seconds for which an answer serves decisions: who approves may have lost that right for so long (SECURITY.md says so)."""
-MOST_REMEMBERED = 5000
+MAX_CACHED_ANSWERS = 5000
 
 
-class CannotTell(Refusal):
+class SlackAnswerMissing(Refusal):
     """Slack did not say who this is or who can read along."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class People:
         client: AsyncWebClient,
         *,
         seconds: Callable[[], float] = time.monotonic,
-        fresh: float = FRESH,
-        marks: SharedMarks | None = None,
+        fresh: float = DECISION_CACHE_SECONDS,
+        marks: ChannelSharingCache | None = None,
     ) -> None:
         self._client, self._fresh, self._marks = client, fresh, marks
         self._seconds = seconds
@@ -51,46 +51,46 @@ class People:
         """(question, whom about) → when it was asked, and the answer."""
         self._asking: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
-    async def person(self, user: str) -> Person:
+    async def get_person(self, user: str) -> Person:
         """The user by id."""
-        return await self._ask("person", user, self._person)
+        return await self._get_cached("person", user, self._fetch_person)
 
-    async def name(self, user: str) -> str:
+    async def get_name(self, user: str) -> str:
         """What people call this user; the id where Slack does not say. A name mentions nobody."""
         try:
-            return (await self.person(user)).name if user else ""
-        except CannotTell:
+            return (await self.get_person(user)).name if user else ""
+        except SlackAnswerMissing:
             return user
 
-    async def shared(self, channel: str) -> bool:
+    async def is_shared(self, channel: str) -> bool:
         """Whether another organisation can read the channel, or will once it accepts."""
-        told = await self._heard(channel)
+        told = await self._get_sharing_mark(channel)
         if told is None:
-            return await self._ask("shared", channel, self._shared)
+            return await self._get_cached("shared", channel, self._fetch_shared)
         self._remember(("shared", channel), told.shared, told.age)
         return told.shared
 
-    async def turned(self, channel: str, *, shared: bool) -> None:
+    async def record_sharing(self, channel: str, *, shared: bool) -> None:
         """Slack tells that a channel is shared from now on, or no more: nothing that was known of it counts, in no process where it is shared."""
         self.forget(channel)
         if self._marks is not None:
-            await (self._marks.set(channel) if shared else self._marks.drop(channel))
+            await (self._marks.mark_shared(channel) if shared else self._marks.forget_channel(channel))
 
-    async def _heard(self, channel: str) -> SharedAnswer | None:
+    async def _get_sharing_mark(self, channel: str) -> ChannelSharing | None:
         """What any process was told. Where that cannot be read, nothing that we remember counts either."""
         try:
-            return await self._marks.known(channel) if self._marks is not None else None
+            return await self._marks.get_sharing(channel) if self._marks is not None else None
         except (RedisError, OSError):
             self._known.pop(("shared", channel), None)
             return None
 
-    async def members(self, group: str) -> frozenset[str]:
+    async def list_members(self, group: str) -> frozenset[str]:
         """The user ids in a user group. CannotTell where Slack does not say: then nobody is in it."""
-        return await self._ask("group", group, self._group)
+        return await self._get_cached("group", group, self._fetch_group)
 
-    async def approvers(self, group: str, team: str) -> frozenset[str]:
+    async def list_approvers(self, group: str, team: str) -> frozenset[str]:
         """The group's active human full members of `team`, as the ledger counts them: `TEAM:USER`."""
-        people = await asyncio.gather(*(self.person(user) for user in sorted(await self.members(group)))) if group else []
+        people = await asyncio.gather(*(self.get_person(user) for user in sorted(await self.list_members(group)))) if group else []
         return frozenset(f"{team}:{who.id}" for who in people if who.human and who.team == team)
 
     def forget(self, *about: str) -> None:
@@ -104,30 +104,30 @@ class People:
         for key in [key for key, (asked, _) in self._known.items() if key[1] in about and asked <= old]:
             del self._known[key]
 
-    async def in_any(self, user: str, channels: Iterable[str]) -> bool:
+    async def is_in_any(self, user: str, channels: Iterable[str]) -> bool:
         """Whether the user is a member of one of the channels."""
         for channel in channels:
-            if user in await self._ask("members", channel, self._members):
+            if user in await self._get_cached("members", channel, self._fetch_channel_members):
                 return True
         return False
 
-    async def inside(self, channel: str) -> frozenset[str]:
+    async def list_channel_members(self, channel: str) -> frozenset[str]:
         """Who is in a channel."""
-        return await self._ask("members", channel, self._members)
+        return await self._get_cached("members", channel, self._fetch_channel_members)
 
-    async def _person(self, user: str) -> Person:
+    async def _fetch_person(self, user: str) -> Person:
         answer = await self._client.users_info(user=user)
-        return policy.person(answer["user"])
+        return policy.parse_person(answer["user"])
 
-    async def _shared(self, channel: str) -> bool:
+    async def _fetch_shared(self, channel: str) -> bool:
         row = (await self._client.conversations_info(channel=channel))["channel"]
         shared = any(row.get(sign) for sign in ("is_ext_shared", "is_pending_ext_shared"))
         if self._marks is not None:
             with contextlib.suppress(RedisError, OSError):
-                await self._marks.told(channel, shared=shared)
+                await self._marks.save_answer(channel, shared=shared)
         return shared
 
-    async def _members(self, channel: str) -> frozenset[str]:
+    async def _fetch_channel_members(self, channel: str) -> frozenset[str]:
         found: set[str] = set()
         cursor = ""
         while True:
@@ -137,32 +137,32 @@ class People:
             if not cursor:
                 return frozenset(found)
 
-    async def _group(self, group: str) -> frozenset[str]:
+    async def _fetch_group(self, group: str) -> frozenset[str]:
         answer = await self._client.usergroups_users_list(usergroup=group, include_disabled=False)
         return frozenset(str(user) for user in answer["users"])
 
-    async def _ask(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
+    async def _get_cached(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
         """As known, or as Slack says now. Whoever asks the same meanwhile waits for that answer."""
         key = (what, about)
         known = self._known.get(key)
-        if known is not None and known[0] + REMEMBER > self._seconds():
+        if known is not None and known[0] + CACHE_SECONDS > self._seconds():
             return cast(T, known[1])
         task = self._asking.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.create_task(self._told(key, ask))
+            task = self._asking[key] = asyncio.create_task(self._fetch_and_cache(key, ask))
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
             return cast(T, await asyncio.shield(task))
-        except SLACK_TROUBLE as trouble:
-            raise CannotTell from trouble
+        except SLACK_ERRORS as trouble:
+            raise SlackAnswerMissing from trouble
 
-    async def _told(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
+    async def _fetch_and_cache(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
         """What Slack says, and from when on it is known."""
         told = await ask(key[1])
         self._remember(key, told)
         return told
 
     def _remember(self, key: tuple[str, str], told: Any, age: float = 0.0) -> None:
-        if len(self._known) >= MOST_REMEMBERED:
+        if len(self._known) >= MAX_CACHED_ANSWERS:
             self._known.clear()
         self._known[key] = (self._seconds() - age, told)

@@ -7,13 +7,13 @@ from enum import StrEnum
 
 from redis.asyncio import Redis
 
-from bot.store.keys import Names
+from bot.store.keys import RedisKeys
 
-BEGUN_FOR = timedelta(seconds=60)
+PROCESSING_TIMEOUT = timedelta(seconds=60)
 """A process that dies over a message leaves it to the next try."""
 
 
-class Hearing(StrEnum):
+class ReplayState(StrEnum):
     """Whether a message may have its effect."""
 
     FIRST = "first"
@@ -21,25 +21,25 @@ class Hearing(StrEnum):
     BEFORE = "stored"
 
 
-class HeardOnce:
+class ReplayGuard:
     """Signs of what was heard, for as long as it could be sent again (`lasts`)."""
 
-    def __init__(self, redis: Redis, lasts: timedelta, names: Names | None = None) -> None:
+    def __init__(self, redis: Redis, lasts: timedelta, names: RedisKeys | None = None) -> None:
         self._redis = redis
         self._lasts = lasts
-        self._names = names or Names()
+        self._names = names or RedisKeys()
 
     @asynccontextmanager
-    async def hearing(self, room: str, sign: str) -> AsyncIterator[Hearing]:
+    async def guard_message(self, room: str, sign: str) -> AsyncIterator[ReplayState]:
         """Left without an exception it was heard. FIRST is told to one of all who ask; whoever fails gives it back."""
-        key = self._names.heard(room, sign)
-        if not await self._redis.set(key, Hearing.GOES_ON, nx=True, ex=BEGUN_FOR):
+        key = self._names.replay_key(room, sign)
+        if not await self._redis.set(key, ReplayState.GOES_ON, nx=True, ex=PROCESSING_TIMEOUT):
             before = await self._redis.get(key)
-            yield Hearing.BEFORE if before == Hearing.BEFORE.encode() else Hearing.GOES_ON
+            yield ReplayState.BEFORE if before == ReplayState.BEFORE.encode() else ReplayState.GOES_ON
             return
         try:
-            yield Hearing.FIRST
+            yield ReplayState.FIRST
         except BaseException:
             await self._redis.delete(key)
             raise
-        await self._redis.set(key, Hearing.BEFORE, ex=self._lasts)
+        await self._redis.set(key, ReplayState.BEFORE, ex=self._lasts)

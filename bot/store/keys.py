@@ -5,22 +5,22 @@ Two rooms below keep the spelling of their own: `graph.memory` (THREADS) and `to
 
 from dataclasses import dataclass
 
-PREFIX = "rm"
-THREADS = f"{PREFIX}:thread"
+KEY_PREFIX = "rm"
+THREAD_KEY_PREFIX = f"{KEY_PREFIX}:thread"
 """How the keys of LangGraph's threads begin."""
-LEDGER = f"{PREFIX}:ledger:"
+LEDGER_KEY_PREFIX = f"{KEY_PREFIX}:ledger:"
 """How the keys of the approval ledger begin."""
-VERSION = f"{PREFIX}:version"
-WAKEUPS = f"{PREFIX}:wakeups"
-ACTION_WAKEUPS = f"{PREFIX}:action-wakeups"
-COURSES, COURSES_BY_AGE, FEEDBACK = f"{PREFIX}:courses", f"{PREFIX}:courses:age", f"{PREFIX}:feedback"
-LESSONS, LESSONS_VERSION = f"{PREFIX}:lessons", f"{PREFIX}:lessons:version"
+VERSION_KEY = f"{KEY_PREFIX}:version"
+WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:wakeups"
+ACTION_WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:action-wakeups"
+INCIDENT_METRICS_KEY, INCIDENT_METRICS_AGE_KEY, FEEDBACK_KEY = f"{KEY_PREFIX}:courses", f"{KEY_PREFIX}:courses:age", f"{KEY_PREFIX}:feedback"
+LESSONS_KEY, LESSONS_VERSION_KEY = f"{KEY_PREFIX}:lessons", f"{KEY_PREFIX}:lessons:version"
 
 
-class Names:
-    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT` and `OUTBOX` an inbox of their own. One incident's keys share a hash tag."""
+class RedisKeys:
+    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT_MESSAGE_KEYS` and `OUTBOX_KEYS` an inbox of their own. One incident's keys share a hash tag."""
 
-    def __init__(self, prefix: str = PREFIX) -> None:
+    def __init__(self, prefix: str = KEY_PREFIX) -> None:
         self.due = f"{prefix}:due"
         self.open = f"{prefix}:open"
         self.held = f"{prefix}:held"
@@ -36,80 +36,80 @@ class Names:
         self.waits_let_in = f"{prefix}:waits:let-in"
         self._prefix = prefix
 
-    def of(self, incident: str, part: str = "") -> str:
+    def incident_key(self, incident: str, part: str = "") -> str:
         return f"{self._prefix}:incident:{{{incident}}}" + (f":{part}" if part else "")
 
-    def lease(self, incident: str) -> str:
-        return self.of(incident, "lease")
+    def lease_key(self, incident: str) -> str:
+        return self.incident_key(incident, "lease")
 
-    def cards(self, incident: str) -> str:
-        return self.of(incident, "cards")
+    def cards_key(self, incident: str) -> str:
+        return self.incident_key(incident, "cards")
 
-    def alone(self, incident: str, card: str) -> str:
-        return self.of(incident, f"cards:{card}:alone")
+    def card_lock_key(self, incident: str, card: str) -> str:
+        return self.incident_key(incident, f"cards:{card}:alone")
 
-    def seen(self, key: str) -> str:
+    def seen_item_key(self, key: str) -> str:
         return f"{self._prefix}:seen:{key}"
 
-    def thread(self, team: str, channel: str, thread_ts: str) -> str:
+    def thread_key(self, team: str, channel: str, thread_ts: str) -> str:
         return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
 
     def joined(self, team: str, channel: str, thread_ts: str) -> str:
         return f"{self._prefix}:joined:{team}:{channel}:{thread_ts}"
 
-    def concern(self, kind: str, name: str) -> str:
+    def fingerprint_key(self, kind: str, name: str) -> str:
         return f"{self._prefix}:concern:{kind}:{name}"
 
-    def cause(self, name: str) -> str:
+    def cause_key(self, name: str) -> str:
         return f"{self._prefix}:cause:{name}"
 
-    def earlier(self, kind: str, name: str = "") -> str:
+    def closed_index_key(self, kind: str, name: str = "") -> str:
         return f"{self._prefix}:earlier:{kind}:{name}"
 
-    def told(self, approval: str) -> str:
+    def shown_news_key(self, approval: str) -> str:
         return f"{self._prefix}:actions:told:{approval}"
 
-    def ticket(self, ticket: str) -> str:
+    def ticket_key(self, ticket: str) -> str:
         return f"{self._prefix}:ticket:{ticket}"
 
-    def intake(self, kind: str, name: str) -> str:
+    def intake_key(self, kind: str, name: str) -> str:
         return f"{self._prefix}:intake:{kind}:{name}"
 
-    def alerts(self, part: str, name: str) -> str:
+    def alerts_key(self, part: str, name: str) -> str:
         return f"{self._prefix}:alerts:{part}:{name}"
 
-    def heard(self, room: str, sign: str) -> str:
+    def replay_key(self, room: str, sign: str) -> str:
         return f"{self._prefix}:heard:{room}:{sign}"
 
-    def treated(self, host: str) -> str:
+    def treatments_key(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
 
-    def baseline(self, host: str) -> str:
+    def baseline_key(self, host: str) -> str:
         return f"{self._prefix}:baseline:{host}"
 
-    def share(self, tenant: str, part: str) -> str:
+    def quota_key(self, tenant: str, part: str) -> str:
         return f"{self._prefix}:share:{tenant}:{part}"
 
-    def shared(self, channel: str) -> str:
+    def channel_sharing_key(self, channel: str) -> str:
         return f"{self._prefix}:shared:{channel}"
 
-    def turns(self, method: str) -> str:
+    def slack_slots_key(self, method: str) -> str:
         return f"{self._prefix}:turns:{method}"
 
-    def gpus(self, host: str) -> str:
+    def gpu_reservation_key(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
 
 
-ACTIONS = Names(f"{PREFIX}:act")
+ACTION_KEYS = RedisKeys(f"{KEY_PREFIX}:act")
 """Leases on single actions and on the ladders of an incident: whoever drives those does not stand in the desk's way."""
-DIRECT = Names(f"{PREFIX}:direct")
+DIRECT_MESSAGE_KEYS = RedisKeys(f"{KEY_PREFIX}:direct")
 """Direct messages: each conversation has the keys that an incident has, and is none."""
-OUTBOX = Names(f"{PREFIX}:outbox")
+OUTBOX_KEYS = RedisKeys(f"{KEY_PREFIX}:outbox")
 """Short answers on their way to Slack: each thread has the keys that an incident has, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeyForm:
+class KeyDescription:
     """One row of the table: keys of this form (`*` is an id), what they hold, and when they go."""
 
     form: str
@@ -117,94 +117,94 @@ class KeyForm:
     goes: str = ""
 
 
-CLOSED = "some days after the incident is closed (closed_days)"
+CLOSED_RETENTION_TEXT = "some days after the incident is closed (closed_days)"
 # fmt: off
-TABLE = (
-    KeyForm("rm:version",                    "the store version, written into an empty store; a process that reads another one does not start"),
-    KeyForm("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
-    KeyForm("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
-    KeyForm("rm:held",                       "zset: incidents whose nodes we hold, closed ones too, by when they were opened", "when the nodes are back"),
-    KeyForm("rm:fence",                      "counter behind the tokens of leases"),
-    KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
-    KeyForm("rm:living",                     "zset: incidents whose message says that somebody is looking, by since when"),
-    KeyForm("rm:direct:due",                 "zset: `CONVERSATION work`, by when a direct message must be looked at", "with the answers"),
-    KeyForm("rm:direct:open",                "zset: conversations with a direct message that is not answered", "with the answers"),
-    KeyForm("rm:direct:fence",               "counter behind the tokens of their leases"),
-    KeyForm("rm:direct:dead",                "list: direct messages that could not be answered; the last thousand"),
-    KeyForm("rm:direct:seen:*",              "the conversation of a direct message that was heard", "after 8 days"),
-    KeyForm("rm:direct:at:*",                "the conversation of a Slack thread", "a day after its last answer"),
-    KeyForm("rm:direct:incident:{*}",        "hash: where a conversation takes place", "a day after its last answer"),
-    KeyForm("rm:direct:incident:{*}:*",      "what waits for an answer there, who answers, and which message is the answer", "a day after its last answer"),
-    KeyForm("rm:outbox:due",                 "zset: `THREAD work`, by when a short answer must be posted", "with the answers"),
-    KeyForm("rm:outbox:open",                "zset: threads with an answer that is not posted", "with the answers"),
-    KeyForm("rm:outbox:fence",               "counter behind the tokens of their leases"),
-    KeyForm("rm:outbox:dead",                "list: answers that could not be posted; the last thousand"),
-    KeyForm("rm:outbox:seen:*",              "the thread of an answer that was stored", "after 8 days"),
-    KeyForm("rm:outbox:at:*",                "the outbox's name for a Slack thread", "a day after its last answer"),
-    KeyForm("rm:outbox:incident:{*}",        "hash: where a thread is", "a day after its last answer"),
-    KeyForm("rm:outbox:incident:{*}:*",      "answers that wait there, who posts them, and which message is which", "a day after its last answer"),
-    KeyForm("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
-    KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
-    KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
-    KeyForm("rm:joined:*",                   "the incident of another thread that the report of a Slack thread joined", "after 8 days"),
-    KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
-    KeyForm("rm:cause:*",                    "list: open incidents that found a cause somewhere; the first keeps its fix", "with the last of them"),
-    KeyForm("rm:earlier:*",                  "zset: closed incidents of a host, device or cause, by when they were closed", "some days after the last of them"),
-    KeyForm("rm:incident:{*}:earlier",       "how a closed incident went, for those who ask whether it happened before", CLOSED),
-    KeyForm("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
-    KeyForm("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
-    KeyForm("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
-    KeyForm("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
-    KeyForm("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED),
-    KeyForm("rm:incident:{*}:concerns",      "set: keys of the hosts, the job and the alerts that it concerns", "when it is closed"),
-    KeyForm("rm:incident:{*}:causes",        "set: keys of the causes that it found", "when it is closed"),
-    KeyForm("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
-    KeyForm("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
-    KeyForm("rm:incident:{*}:pulse",         "hash: who spoke last in its thread, and how often it was answered lately", CLOSED),
-    KeyForm("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
-    KeyForm("rm:incident:{*}:cards",         "hash: which Slack message is which card", CLOSED),
-    KeyForm("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),
-    KeyForm("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED),
-    KeyForm("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
-    KeyForm("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
-    KeyForm("rm:actions:treated:*",          "hash: devices of a host, by when a remedy that helped was claimed for them", "40 days after the last remedy"),
-    KeyForm("rm:baseline:*",                 "what a host looked like when an incident last found it well, compressed", "40 days after that"),
-    KeyForm("rm:act:fence",                  "counter behind the tokens of those leases"),
-    KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
-    KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),
-    KeyForm("rm:share:*:incidents",          "set: a customer's incidents that were begun and have not ended", "30 days after the last of them began"),
-    KeyForm("rm:share:*:mentions",           "zset: what a customer asked for that was begun, by when", "an hour after the last"),
-    KeyForm("rm:waits",                      "zset: `INCIDENT TENANT` of what waits for a customer's share, by since when", "when its turn begins"),
-    KeyForm("rm:waits:why",                  "hash: over which limit each customer was last, and until when"),
-    KeyForm("rm:waits:let-in",               "set: incidents that wait and that one of our people let in", "when its turn begins"),
-    KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
-    KeyForm("rm:ticket:*",                   "a ticket that a customer's own RackMedic sent", "8 days without an incident; then as its incident"),
-    KeyForm("rm:provider:salt",              "under which names of the workload are signed away in tickets"),
-    KeyForm("rm:provider:due",               "zset: incidents sent to the provider, by when to send or ask again", "when the provider has closed it"),
-    KeyForm("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back; or what it was told in answer", CLOSED),
-    KeyForm("rm:trackers:due",               "zset: `INCIDENT TRACKER` of tickets elsewhere, by when to send or ask again", "when nothing moves any more"),
-    KeyForm("rm:incident:{*}:tracker:*",     "hash: what is sent to a tracker of an incident, and what came back", CLOSED),
-    KeyForm("rm:intake:heard:*",             "that a signed message was heard", "after 15 minutes"),
-    KeyForm("rm:intake:count:*",             "how many tickets a customer sent in an hour", "after that hour"),
-    KeyForm("rm:alerts:now:*",               "the episode of a cause in a channel", "some time after the last of its alerts (docs/alerts.md)"),
-    KeyForm("rm:alerts:places:*",            "set: the channels in which episodes of a cause go on", "8 days after the last of them began"),
-    KeyForm("rm:alerts:by:*",                "the episode of an alert", "8 days after it last changed"),
-    KeyForm("rm:alerts:of:*",                "hash: the alerts of an episode", "8 days after the last of them"),
-    KeyForm("rm:alerts:about:*",             "hash: cause and channel of an episode, which routes led there, and what its incident was told", "likewise"),
-    KeyForm("rm:alerts:newest:*",            "when the newest message of a group that another bot posts about was posted", "8 days later"),
-    KeyForm("rm:alerts:group:*",             "set: the alerts that another bot posted of a group", "8 days after the last of them"),
-    KeyForm("rm:alerts:in:*",                "set: the episodes that an incident heard of", "8 days after the last news of them"),
-    KeyForm("rm:alerts:left:*",              "hash: how many alerts of an episode a sender counts and does not list", "likewise"),
-    KeyForm("rm:alerts:opened:*",            "how many episodes began lately", "after 10 minutes"),
-    KeyForm("rm:heard:*",                    "that a signed message to our HTTP port was heard", "after a quarter of an hour"),
-    KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
-    KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
-    KeyForm("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),
-    KeyForm("rm:lessons",                    "hash: what closed incidents taught, drafts and what people decided about them; at most five hundred"),
-    KeyForm("rm:lessons:version",            "counter of its changes"),
-    KeyForm("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
-    KeyForm("rm:action-wakeups",             "stream: wake-ups of actions"),
+KEY_TABLE = (
+    KeyDescription("rm:version",                    "the store version, written into an empty store; a process that reads another one does not start"),
+    KeyDescription("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
+    KeyDescription("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
+    KeyDescription("rm:held",                       "zset: incidents whose nodes we hold, closed ones too, by when they were opened", "when the nodes are back"),
+    KeyDescription("rm:fence",                      "counter behind the tokens of leases"),
+    KeyDescription("rm:dead",                       "list: items that no turn could answer; the last thousand"),
+    KeyDescription("rm:living",                     "zset: incidents whose message says that somebody is looking, by since when"),
+    KeyDescription("rm:direct:due",                 "zset: `CONVERSATION work`, by when a direct message must be looked at", "with the answers"),
+    KeyDescription("rm:direct:open",                "zset: conversations with a direct message that is not answered", "with the answers"),
+    KeyDescription("rm:direct:fence",               "counter behind the tokens of their leases"),
+    KeyDescription("rm:direct:dead",                "list: direct messages that could not be answered; the last thousand"),
+    KeyDescription("rm:direct:seen:*",              "the conversation of a direct message that was heard", "after 8 days"),
+    KeyDescription("rm:direct:at:*",                "the conversation of a Slack thread", "a day after its last answer"),
+    KeyDescription("rm:direct:incident:{*}",        "hash: where a conversation takes place", "a day after its last answer"),
+    KeyDescription("rm:direct:incident:{*}:*",      "what waits for an answer there, who answers, and which message is the answer", "a day after its last answer"),
+    KeyDescription("rm:outbox:due",                 "zset: `THREAD work`, by when a short answer must be posted", "with the answers"),
+    KeyDescription("rm:outbox:open",                "zset: threads with an answer that is not posted", "with the answers"),
+    KeyDescription("rm:outbox:fence",               "counter behind the tokens of their leases"),
+    KeyDescription("rm:outbox:dead",                "list: answers that could not be posted; the last thousand"),
+    KeyDescription("rm:outbox:seen:*",              "the thread of an answer that was stored", "after 8 days"),
+    KeyDescription("rm:outbox:at:*",                "the outbox's name for a Slack thread", "a day after its last answer"),
+    KeyDescription("rm:outbox:incident:{*}",        "hash: where a thread is", "a day after its last answer"),
+    KeyDescription("rm:outbox:incident:{*}:*",      "answers that wait there, who posts them, and which message is which", "a day after its last answer"),
+    KeyDescription("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
+    KeyDescription("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
+    KeyDescription("rm:at:*",                       "the incident of a Slack thread", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:joined:*",                   "the incident of another thread that the report of a Slack thread joined", "after 8 days"),
+    KeyDescription("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
+    KeyDescription("rm:cause:*",                    "list: open incidents that found a cause somewhere; the first keeps its fix", "with the last of them"),
+    KeyDescription("rm:earlier:*",                  "zset: closed incidents of a host, device or cause, by when they were closed", "some days after the last of them"),
+    KeyDescription("rm:incident:{*}:earlier",       "how a closed incident went, for those who ask whether it happened before", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
+    KeyDescription("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
+    KeyDescription("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
+    KeyDescription("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:concerns",      "set: keys of the hosts, the job and the alerts that it concerns", "when it is closed"),
+    KeyDescription("rm:incident:{*}:causes",        "set: keys of the causes that it found", "when it is closed"),
+    KeyDescription("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:pulse",         "hash: who spoke last in its thread, and how often it was answered lately", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
+    KeyDescription("rm:incident:{*}:cards",         "hash: which Slack message is which card", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),
+    KeyDescription("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
+    KeyDescription("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
+    KeyDescription("rm:actions:treated:*",          "hash: devices of a host, by when a remedy that helped was claimed for them", "40 days after the last remedy"),
+    KeyDescription("rm:baseline:*",                 "what a host looked like when an incident last found it well, compressed", "40 days after that"),
+    KeyDescription("rm:act:fence",                  "counter behind the tokens of those leases"),
+    KeyDescription("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
+    KeyDescription("rm:ledger:*",                   "the approval ledger and its audit chain"),
+    KeyDescription("rm:share:*:incidents",          "set: a customer's incidents that were begun and have not ended", "30 days after the last of them began"),
+    KeyDescription("rm:share:*:mentions",           "zset: what a customer asked for that was begun, by when", "an hour after the last"),
+    KeyDescription("rm:waits",                      "zset: `INCIDENT TENANT` of what waits for a customer's share, by since when", "when its turn begins"),
+    KeyDescription("rm:waits:why",                  "hash: over which limit each customer was last, and until when"),
+    KeyDescription("rm:waits:let-in",               "set: incidents that wait and that one of our people let in", "when its turn begins"),
+    KeyDescription("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
+    KeyDescription("rm:ticket:*",                   "a ticket that a customer's own RackMedic sent", "8 days without an incident; then as its incident"),
+    KeyDescription("rm:provider:salt",              "under which names of the workload are signed away in tickets"),
+    KeyDescription("rm:provider:due",               "zset: incidents sent to the provider, by when to send or ask again", "when the provider has closed it"),
+    KeyDescription("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back; or what it was told in answer", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:trackers:due",               "zset: `INCIDENT TRACKER` of tickets elsewhere, by when to send or ask again", "when nothing moves any more"),
+    KeyDescription("rm:incident:{*}:tracker:*",     "hash: what is sent to a tracker of an incident, and what came back", CLOSED_RETENTION_TEXT),
+    KeyDescription("rm:intake:heard:*",             "that a signed message was heard", "after 15 minutes"),
+    KeyDescription("rm:intake:count:*",             "how many tickets a customer sent in an hour", "after that hour"),
+    KeyDescription("rm:alerts:now:*",               "the episode of a cause in a channel", "some time after the last of its alerts (docs/alerts.md)"),
+    KeyDescription("rm:alerts:places:*",            "set: the channels in which episodes of a cause go on", "8 days after the last of them began"),
+    KeyDescription("rm:alerts:by:*",                "the episode of an alert", "8 days after it last changed"),
+    KeyDescription("rm:alerts:of:*",                "hash: the alerts of an episode", "8 days after the last of them"),
+    KeyDescription("rm:alerts:about:*",             "hash: cause and channel of an episode, which routes led there, and what its incident was told", "likewise"),
+    KeyDescription("rm:alerts:newest:*",            "when the newest message of a group that another bot posts about was posted", "8 days later"),
+    KeyDescription("rm:alerts:group:*",             "set: the alerts that another bot posted of a group", "8 days after the last of them"),
+    KeyDescription("rm:alerts:in:*",                "set: the episodes that an incident heard of", "8 days after the last news of them"),
+    KeyDescription("rm:alerts:left:*",              "hash: how many alerts of an episode a sender counts and does not list", "likewise"),
+    KeyDescription("rm:alerts:opened:*",            "how many episodes began lately", "after 10 minutes"),
+    KeyDescription("rm:heard:*",                    "that a signed message to our HTTP port was heard", "after a quarter of an hour"),
+    KeyDescription("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
+    KeyDescription("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
+    KeyDescription("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),
+    KeyDescription("rm:lessons",                    "hash: what closed incidents taught, drafts and what people decided about them; at most five hundred"),
+    KeyDescription("rm:lessons:version",            "counter of its changes"),
+    KeyDescription("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
+    KeyDescription("rm:action-wakeups",             "stream: wake-ups of actions"),
 )
 # fmt: on
-FIXED = (f"{LEDGER}audit", *(row.form for row in TABLE if "*" not in row.form and row.form != VERSION))
+FIXED_KEYS = (f"{LEDGER_KEY_PREFIX}audit", *(row.form for row in KEY_TABLE if "*" not in row.form and row.form != VERSION_KEY))
 """Keys without an id. Whatever RackMedic keeps for long leaves one of them, so they show whether there is data without a search."""

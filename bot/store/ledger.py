@@ -9,8 +9,8 @@ from pathlib import Path
 import structlog
 
 from bot.refusal import Refusal
-from bot.settings import PREFIX, Settings
-from bot.store.ledger_keys import key_file, ledger_key, older_keys
+from bot.settings import ENV_PREFIX, Settings
+from bot.store.ledger_keys import get_key_file, load_ledger_key, load_older_keys
 from bot.store.store import Durability, Store
 from tools.clock import Clock
 from tools.inventory.hosts import Host, Inventory
@@ -18,45 +18,45 @@ from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
 
 log = structlog.get_logger()
-STRANGE = (
+WRONG_KEY_TEXT = (
     "the audit log in {store} was begun with another key than ours (the setting, or {file}), or its first entry was altered. "
     "Set the key it was begun with: that of the machine or data folder where `rackmedic` ran first"
 )
 
 
-CHANGED = (
+CHANGED_KEY_TEXT = (
     "the newest entry of the audit log in {store} is signed with another key than ours (the setting, or {file}). Where the ledger's key was changed, "
     "give this process the new one, and the earlier ones in {prefix}LEDGER_OLD_KEYS; else the log was altered"
 )
-CHANGING = "the ledger's key is new here, and the ledger does not know it yet: run `rackmedic ledger rotate`, then start again"
+ROTATE_KEY_TEXT = "the ledger's key is new here, and the ledger does not know it yet: run `rackmedic ledger rotate`, then start again"
 
 
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock, *, changing: bool = False) -> Ledger:
     """The ledger on this store. Refusal where it was begun with another key, or goes on with one that we lack: one more entry would break its
     chain for good. `changing`: for whoever looks, pulls the kill switch or changes the key, which must also work where the end of the log is not ours."""
-    distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
-    kept = None if store.forgets else head_file(settings)
+    distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.accept_forgetful_ledger)
+    kept = None if store.is_memory_only else get_head_file(settings)
     ledger = Ledger(
         store.redis,
-        ledger_key(settings),
+        load_ledger_key(settings),
         clock,
-        brakes=brakes_of(settings),
+        brakes=build_brakes(settings),
         distrust=distrust,
-        anchor=_kept_in(kept),
-        seen=kept_head(kept),
-        older_keys=older_keys(settings),
+        anchor=_build_head_writer(kept),
+        seen=load_audit_head(kept),
+        older_keys=load_older_keys(settings),
     )
-    if not await ledger.ours():
-        raise Refusal(f"{PREFIX}LEDGER_KEY: {STRANGE.format(store=store.describe(), file=key_file(settings))}", 2)
-    state = "ours" if changing else await ledger.key_state()
+    if not await ledger.is_own_chain():
+        raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {WRONG_KEY_TEXT.format(store=store.describe(), file=get_key_file(settings))}", 2)
+    state = "ours" if changing else await ledger.get_key_state()
     if state == "strange":
-        raise Refusal(f"{PREFIX}LEDGER_KEY: {CHANGED.format(store=store.describe(), file=key_file(settings), prefix=PREFIX)}", 2)
+        raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {CHANGED_KEY_TEXT.format(store=store.describe(), file=get_key_file(settings), prefix=ENV_PREFIX)}", 2)
     if state == "earlier":
-        raise Refusal(f"{PREFIX}LEDGER_KEY: {CHANGING}", 2)
+        raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {ROTATE_KEY_TEXT}", 2)
     return ledger
 
 
-def brakes_of(settings: Settings) -> Brakes:
+def build_brakes(settings: Settings) -> Brakes:
     """How much may be changed before somebody has to look, as the site sets it."""
     return Brakes(
         blast_hosts=settings.brake_incident_hosts,
@@ -67,12 +67,12 @@ def brakes_of(settings: Settings) -> Brakes:
     )
 
 
-def head_file(settings: Settings) -> Path:
+def get_head_file(settings: Settings) -> Path:
     """Where the newest audit head is kept outside Redis: what a Redis that was restored from an older copy does not hold."""
     return settings.data_dir / "ledger.head"
 
 
-def kept_head(file: Path | None) -> tuple[int, str]:
+def load_audit_head(file: Path | None) -> tuple[int, str]:
     """The length and the head that were kept last; of a file that is not there, or none of ours, nothing."""
     try:
         found = re.fullmatch(r"([0-9]{1,13}) ((?:[0-9a-f]{8}\.)?[0-9a-f]{64})\n", file.read_text()) if file else None
@@ -81,7 +81,7 @@ def kept_head(file: Path | None) -> tuple[int, str]:
     return (int(found[1]), found[2]) if found else (0, "")
 
 
-def _kept_in(file: Path | None) -> Callable[[int, str], None]:
+def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
     """A head in the log is what a cut audit chain is later held against: `rackmedic audit verify --head`. The newest is kept in a file beside."""
 
     def keep(length: int, head: str) -> None:
@@ -100,27 +100,27 @@ def _kept_in(file: Path | None) -> Callable[[int, str], None]:
     return keep
 
 
-def why_not(durability: Durability, inventory: Inventory, *, accept: bool) -> str:
+def find_distrust_reason(durability: Durability, inventory: Inventory, *, accept: bool) -> str:
     """Why no remedy may run on this store; empty where one may."""
-    if durability.survives:
+    if durability.is_durable:
         return ""
     forgets = "; ".join(durability.problems) or "it may forget what it acknowledged"
     if not accept:
         return f"{forgets}. Mend it (deploy/redis.conf)"
-    strangers = [host.name for host in _beyond_loopback(inventory.hosts.values())]
-    return f"{forgets}, and {PREFIX}ACCEPT_FORGETFUL_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
+    strangers = [host.name for host in _list_remote_hosts(inventory.hosts.values())]
+    return f"{forgets}, and {ENV_PREFIX}ACCEPT_FORGETFUL_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
 
 
-def forgetful(durability: Durability, *, accept: bool) -> bool:
+def is_non_durable_allowed(durability: Durability, *, accept: bool) -> bool:
     """Whether remedies run although the store may forget: every card says so."""
-    return accept and not durability.survives
+    return accept and not durability.is_durable
 
 
-def _beyond_loopback(hosts: Iterable[Host]) -> list[Host]:
-    return [host for host in hosts if not _loopback(host.address) or host.jump]
+def _list_remote_hosts(hosts: Iterable[Host]) -> list[Host]:
+    return [host for host in hosts if not _is_loopback(host.address) or host.jump]
 
 
-def _loopback(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

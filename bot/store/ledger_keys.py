@@ -8,60 +8,60 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.refusal import Refusal
-from bot.settings import PREFIX, Settings
+from bot.settings import ENV_PREFIX, Settings
 
 KEY_BYTES = 32
-NOT_OURS_TO_CHANGE = (
-    f"{PREFIX}LEDGER_KEY is a setting of yours: give every process a new one, with the present one first in {PREFIX}LEDGER_OLD_KEYS, "
+KEY_IS_SETTING_TEXT = (
+    f"{ENV_PREFIX}LEDGER_KEY is a setting of yours: give every process a new one, with the present one first in {ENV_PREFIX}LEDGER_OLD_KEYS, "
     "and run this again"
 )
 
 
-def ledger_key(settings: Settings) -> bytes:
+def load_ledger_key(settings: Settings) -> bytes:
     """The key from settings, else one made once in the data folder, readable by its owner alone."""
-    return settings.ledger_key.get_secret_value().encode() or _kept_key(key_file(settings))
+    return settings.ledger_key.get_secret_value().encode() or _load_or_create_key(get_key_file(settings))
 
 
-def older_keys(settings: Settings) -> tuple[bytes, ...]:
+def load_older_keys(settings: Settings) -> tuple[bytes, ...]:
     """Those that the ledger was signed with before, the newest first."""
     named = [word.strip().encode() for word in settings.ledger_old_keys.get_secret_value().split(",") if word.strip()]
-    return tuple(dict.fromkeys((*_lines(_older_file(settings)), *named)))
+    return tuple(dict.fromkeys((*_read_key_lines(_get_older_keys_file(settings)), *named)))
 
 
-def key_file(settings: Settings) -> Path:
+def get_key_file(settings: Settings) -> Path:
     """Where our own key is kept."""
     return settings.data_dir / "ledger.key"
 
 
-def has_key(settings: Settings) -> bool:
+def has_ledger_key(settings: Settings) -> bool:
     """Whether there is one yet."""
-    return bool(settings.ledger_key.get_secret_value()) or key_file(settings).exists()
+    return bool(settings.ledger_key.get_secret_value()) or get_key_file(settings).exists()
 
 
-def renew_key(settings: Settings) -> None:
+def rotate_ledger_key(settings: Settings) -> None:
     """A new key of our own. The present one is with the earlier ones before it stops being the present one: no step loses a key."""
     if settings.ledger_key.get_secret_value():
-        raise Refusal(NOT_OURS_TO_CHANGE)
-    present = ledger_key(settings)
-    _put(_older_file(settings), list(dict.fromkeys((present, *_lines(_older_file(settings))))))
-    _put(key_file(settings), [_new_key()])
+        raise Refusal(KEY_IS_SETTING_TEXT)
+    present = load_ledger_key(settings)
+    _write_keys(_get_older_keys_file(settings), list(dict.fromkeys((present, *_read_key_lines(_get_older_keys_file(settings))))))
+    _write_keys(get_key_file(settings), [_generate_key()])
 
 
-def _older_file(settings: Settings) -> Path:
+def _get_older_keys_file(settings: Settings) -> Path:
     return settings.data_dir / "ledger.key.older"
 
 
-def _new_key() -> bytes:
+def _generate_key() -> bytes:
     return secrets.token_hex(KEY_BYTES).encode()
 
 
-def _lines(file: Path) -> tuple[bytes, ...]:
+def _read_key_lines(file: Path) -> tuple[bytes, ...]:
     return tuple(filter(None, file.read_bytes().split(b"\n"))) if file.exists() else ()
 
 
-def _put(file: Path, keys: Sequence[bytes]) -> None:
+def _write_keys(file: Path, keys: Sequence[bytes]) -> None:
     """Whole or not at all, on the disk before it counts."""
-    draft = _drafted(file, b"\n".join(keys))
+    draft = _write_draft(file, b"\n".join(keys))
     draft.replace(file)
     folder = os.open(file.parent, os.O_RDONLY)
     try:
@@ -70,7 +70,7 @@ def _put(file: Path, keys: Sequence[bytes]) -> None:
         os.close(folder)
 
 
-def _drafted(file: Path, text: bytes) -> Path:
+def _write_draft(file: Path, text: bytes) -> Path:
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as key:
         key.write(text)
@@ -79,11 +79,11 @@ def _drafted(file: Path, text: bytes) -> Path:
     return draft
 
 
-def _kept_key(file: Path) -> bytes:
+def _load_or_create_key(file: Path) -> bytes:
     """Whole or not at all: two processes that start together read one key, and a crash leaves no half of one."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not file.exists():
-        draft = _drafted(file, _new_key())
+        draft = _write_draft(file, _generate_key())
         with contextlib.suppress(FileExistsError):
             file.hardlink_to(draft)
         draft.unlink()

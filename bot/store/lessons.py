@@ -7,85 +7,85 @@ from typing import cast
 from pydantic import ValidationError
 from redis.asyncio import Redis
 
-from bot.store.keys import LESSONS, LESSONS_VERSION
-from bot.tasks import awaited
+from bot.store.keys import LESSONS_KEY, LESSONS_VERSION_KEY
+from bot.tasks import to_coroutine
 from kb.history.lessons import Lesson
 
-MOST = 500
+MAX_LESSONS = 500
 """Rows that are kept; what is refused or retired goes first, then drafts, and never what was accepted."""
 
-OFFER = """
+OFFER_SCRIPT = """
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 return redis.call('INCR', KEYS[2])
 """
-CHANGE = """
+CHANGE_SCRIPT = """
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return redis.call('INCR', KEYS[2])
 """
-DROP = """
+DROP_SCRIPT = """
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 return redis.call('INCR', KEYS[2])
 """
-_GOES_FIRST = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
+_DROP_ORDER = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
 
 
-class Lessons:
+class LessonStore:
     """All of them on one Redis."""
 
-    def __init__(self, redis: Redis, *, most: int = MOST) -> None:
+    def __init__(self, redis: Redis, *, most: int = MAX_LESSONS) -> None:
         self._redis, self._most = redis, most
-        self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER, CHANGE, DROP))
+        self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER_SCRIPT, CHANGE_SCRIPT, DROP_SCRIPT))
 
-    async def version(self) -> int:
+    async def get_version(self) -> int:
         """How many changes there were."""
-        return int(await self._redis.get(LESSONS_VERSION) or 0)
+        return int(await self._redis.get(LESSONS_VERSION_KEY) or 0)
 
-    async def all(self) -> list[Lesson]:
+    async def list_lessons(self) -> list[Lesson]:
         """Every lesson, by its id. A damaged one is passed over, and stays."""
-        rows = cast(dict[bytes, bytes], await awaited(self._redis.hgetall(LESSONS)))
-        return sorted((one for raw in rows.values() if (one := _read(raw)) is not None), key=lambda one: one.id)
+        rows = cast(dict[bytes, bytes], await to_coroutine(self._redis.hgetall(LESSONS_KEY)))
+        return sorted((one for raw in rows.values() if (one := _parse_lesson(raw)) is not None), key=lambda one: one.id)
 
-    async def get(self, lesson: str) -> Lesson | None:
+    async def get_lesson(self, lesson: str) -> Lesson | None:
         """None for one that is not kept."""
-        raw = await awaited(self._redis.hget(LESSONS, lesson))
-        return _read(cast(bytes, raw)) if raw else None
+        raw = await to_coroutine(self._redis.hget(LESSONS_KEY, lesson))
+        return _parse_lesson(cast(bytes, raw)) if raw else None
 
-    async def offer(self, lesson: Lesson) -> bool:
+    async def add_lesson(self, lesson: Lesson) -> bool:
         """Keep it where its id is new; whether it was, and there was room."""
-        if not await self._room():
+        if not await self._make_room():
             return False
-        return bool(await self._offer(keys=[LESSONS, LESSONS_VERSION], args=[lesson.id, _written(lesson)]))
+        return bool(await self._offer(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[lesson.id, _serialize_lesson(lesson)]))
 
-    async def change(self, lesson: str, change: Callable[[Lesson], Lesson]) -> Lesson | None:
+    async def update_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> Lesson | None:
         """The row as `change` makes it of what is stored at that moment; None for one that is not kept. Whatever `change` raises leaves it."""
         while True:
-            raw = cast(bytes | None, await awaited(self._redis.hget(LESSONS, lesson)))
-            before = _read(raw) if raw else None
+            raw = cast(bytes | None, await to_coroutine(self._redis.hget(LESSONS_KEY, lesson)))
+            before = _parse_lesson(raw) if raw else None
             if raw is None or before is None:
                 return None
             after = change(before)
-            if after == before or await self._change(keys=[LESSONS, LESSONS_VERSION], args=[lesson, raw, _written(after)]):
+            if after == before or await self._change(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[lesson, raw, _serialize_lesson(after)]):
                 return after
 
-    async def _room(self) -> bool:
+    async def _make_room(self) -> bool:
         """Whether one more may be kept, once what may go has gone."""
-        if await awaited(self._redis.hlen(LESSONS)) < self._most:
+        if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._most:
             return True
-        rows = [one for one in await self.all() if one.state in _GOES_FIRST]
-        for row in sorted(rows, key=lambda one: (_GOES_FIRST[one.state], one.settled or one.on)):
-            raw = await awaited(self._redis.hget(LESSONS, row.id))
-            if raw and await self._drop(keys=[LESSONS, LESSONS_VERSION], args=[row.id, raw]):
+        rows = [one for one in await self.list_lessons() if one.state in _DROP_ORDER]
+        for row in sorted(rows, key=lambda one: (_DROP_ORDER[one.state], one.settled or one.on)):
+            raw = await to_coroutine(self._redis.hget(LESSONS_KEY, row.id))
+            if raw and await self._drop(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[row.id, raw]):
                 return True
         return False
 
 
-def _written(lesson: Lesson) -> str:
+def _serialize_lesson(lesson: Lesson) -> str:
     return lesson.model_dump_json(exclude_defaults=True)
 
 
-def _read(raw: bytes) -> Lesson | None:
+def _parse_lesson(raw: bytes) -> Lesson | None:
     try:
         return Lesson.model_validate_json(raw)
     except ValidationError:

@@ -13,18 +13,18 @@ from typing import Literal
 
 from redis.asyncio import Redis
 
-from bot.store.keys import Names
-from bot.tasks import awaited
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
 from tools.clock import Clock
 
-Stage = Literal["offered", "shown", "waiting", "sent", "refused"]
+SendStage = Literal["offered", "shown", "waiting", "sent", "refused"]
 
-DRAFT = """
+DRAFT_SCRIPT = """
 redis.call('HSET', KEYS[1], 'draft', ARGV[1], 'draft_digest', ARGV[2])
 if KEYS[3] then redis.call('SADD', KEYS[3], KEYS[1]) end
 """
 """KEYS the row, due, and the set of what goes with its incident. ARGV what is shown, its digest."""
-PUT = """
+PUT_SCRIPT = """
 if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end
 local refused = redis.call('HEXISTS', KEYS[1], 'refused') == 1
 if redis.call('HGET', KEYS[1], 'digest') == ARGV[6] and not refused then return 0 end
@@ -38,20 +38,20 @@ return 1
 """
 """KEYS the row, due. ARGV digest of what was shown, who clicked, now, its name, what is sent ('' = what was shown), the digest of that, and
 whether it is sent but once."""
-TAKE = """
+CLAIM_DUE_SCRIPT = """
 local rows = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
 for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end
 return rows
 """
 """KEYS due. ARGV now, when whoever takes them has died over it, how many."""
-BEGIN = """
+BEGIN_SCRIPT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end
 if tonumber(redis.call('HGET', KEYS[1], 'held') or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'held', ARGV[2])
 return 1
 """
 """KEYS the row. ARGV now, until when whoever begins holds it."""
-NOTE = """
+NOTE_SCRIPT = """
 if redis.call('HGET', KEYS[1], 'digest') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], unpack(ARGV, 4))
 local due = ARGV[2]
@@ -62,20 +62,20 @@ return 1
 """
 """KEYS the row, due. ARGV the digest that this is about, when to look again ('' = never, '-' = as it is), its name, then field and value. What
 was clicked meanwhile stays to be sent."""
-LEASE = timedelta(seconds=90)
+DEFAULT_LEASE = timedelta(seconds=90)
 """After this time another process takes over a row whose sender died. The default of the setting `outbox_lease_seconds`."""
-HELD_SHARE = 8 / 9
+HOLD_LEASE_FRACTION = 8 / 9
 """Share of the lease for which a sender holds a row that it began: the hold ends before the row is due again."""
-FIRST_AGAIN, LAST_AGAIN = timedelta(seconds=5), timedelta(hours=1)
+MIN_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(seconds=5), timedelta(hours=1)
 """Before it is tried again, twice as long each time."""
 
 
-def backoff(tries: int) -> timedelta:
+def compute_retry_delay(tries: int) -> timedelta:
     """How long to wait after so many tries."""
-    return min(FIRST_AGAIN * (1 << min(tries, 16)), LAST_AGAIN)
+    return min(MIN_RETRY_DELAY * (1 << min(tries, 16)), MAX_RETRY_DELAY)
 
 
-class Clicked(IntEnum):
+class ClickResult(IntEnum):
     """What a click to send came to."""
 
     OLD = -1
@@ -85,7 +85,7 @@ class Clicked(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class OutboxRow:
     """How it stands with an incident and whom it is sent to."""
 
     name: str
@@ -122,7 +122,7 @@ class Sending:
         return f"msg_{self.digest[:40]}"
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SendStage:
         if self.draft:
             return "shown"
         if self.refused:
@@ -133,7 +133,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class OutboxKeys:
     """Where the rows of one outbox are: its due list, a row's key by its name, and the set of keys that go with the incident of a row."""
 
     due: str
@@ -141,59 +141,59 @@ class Box:
     beside: Callable[[str], str] | None = None
 
 
-def provider_box(names: Names | None = None) -> Box:
+def build_provider_outbox_keys(names: RedisKeys | None = None) -> OutboxKeys:
     """Of what goes to the provider; rows are incidents."""
-    names = names or Names()
-    return Box(names.provider_due, lambda incident: names.of(incident, "provider"))
+    names = names or RedisKeys()
+    return OutboxKeys(names.provider_due, lambda incident: names.incident_key(incident, "provider"))
 
 
-def tracker_box(names: Names | None = None) -> Box:
+def build_tracker_outbox_keys(names: RedisKeys | None = None) -> OutboxKeys:
     """Of what goes to trackers; rows are `INCIDENT TRACKER`."""
-    names = names or Names()
+    names = names or RedisKeys()
 
     def row(name: str) -> str:
         incident, _, tracker = name.partition(" ")
-        return names.of(incident, f"tracker:{tracker}")
+        return names.incident_key(incident, f"tracker:{tracker}")
 
-    return Box(names.trackers_due, row, lambda name: names.of(name.partition(" ")[0], "threads"))
+    return OutboxKeys(names.trackers_due, row, lambda name: names.incident_key(name.partition(" ")[0], "threads"))
 
 
 class Outbox:
     """One row a name, and when somebody must look at it."""
 
-    def __init__(self, redis: Redis, clock: Clock, box: Box, lease: timedelta = LEASE) -> None:
+    def __init__(self, redis: Redis, clock: Clock, box: OutboxKeys, lease: timedelta = DEFAULT_LEASE) -> None:
         self._redis, self._clock, self._box, self.lease = redis, clock, box, lease
-        scripts = (DRAFT, PUT, TAKE, NOTE, BEGIN)
+        scripts = (DRAFT_SCRIPT, PUT_SCRIPT, CLAIM_DUE_SCRIPT, NOTE_SCRIPT, BEGIN_SCRIPT)
         made = [self._redis.register_script(script) for script in scripts]
         self._draft, self._put, self._take, self._note, self._begin = made
 
-    async def draft(self, name: str, raw: bytes) -> str:
+    async def save_draft(self, name: str, raw: bytes) -> str:
         """What is about to be shown; its digest."""
         digest = hashlib.sha256(raw).hexdigest()
         beside = [self._box.beside(name)] if self._box.beside else []
         await self._draft(keys=[self._box.row(name), self._box.due, *beside], args=[raw, digest])
         return digest
 
-    async def drafted(self, name: str, digest: str) -> bytes | None:
+    async def load_draft(self, name: str, digest: str) -> bytes | None:
         """What was shown last, if it is this."""
-        raw, known = await awaited(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
+        raw, known = await to_coroutine(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
         return raw if known == digest.encode() else None
 
     async def drop_draft(self, name: str) -> None:
         """Nobody wants to send it."""
-        await awaited(self._redis.hdel(self._box.row(name), "draft", "draft_digest"))
+        await to_coroutine(self._redis.hdel(self._box.row(name), "draft", "draft_digest"))
 
-    async def put(self, name: str, digest: str, by: str, *, instead: bytes = b"", once: bool = False) -> Clicked:
+    async def queue_draft(self, name: str, digest: str, by: str, *, instead: bytes = b"", once: bool = False) -> ClickResult:
         """Somebody clicked: from here on it is sent. `instead` of what was shown, where a person changed it in the form; `once`: whatever was
         sent before is not followed by anything."""
         sent = hashlib.sha256(instead).hexdigest() if instead else digest
-        args: list[str | bytes | int] = [digest, by, self._score(self._clock.now()), name, instead, sent, int(once)]
-        return Clicked(int(await self._put(keys=[self._box.row(name), self._box.due], args=args)))
+        args: list[str | bytes | int] = [digest, by, self._format_score(self._clock.now()), name, instead, sent, int(once)]
+        return ClickResult(int(await self._put(keys=[self._box.row(name), self._box.due], args=args)))
 
-    async def row(self, name: str) -> Sending:
-        found = {key.decode(): value for key, value in (await awaited(self._redis.hgetall(self._box.row(name)))).items()}
+    async def load_row(self, name: str) -> OutboxRow:
+        found = {key.decode(): value for key, value in (await to_coroutine(self._redis.hgetall(self._box.row(name)))).items()}
         text = {key: value.decode() for key, value in found.items() if key not in ("document", "draft")}
-        return Sending(
+        return OutboxRow(
             name,
             text.pop("digest", ""),
             found.get("document", b""),
@@ -209,50 +209,50 @@ class Outbox:
             text,
         )
 
-    async def take(self, most: int = 50) -> list[str]:
+    async def claim_due(self, most: int = 50) -> list[str]:
         """Rows that are due; another sender gets them when this one has died over them."""
         now = self._clock.now()
-        args: list[str | int] = [self._score(now), self._score(now + self.lease), most]
+        args: list[str | int] = [self._format_score(now), self._format_score(now + self.lease), most]
         return [row.decode() for row in await self._take(keys=[self._box.due], args=args)]
 
-    async def begin(self, name: str) -> Sending | None:
+    async def begin_sending(self, name: str) -> OutboxRow | None:
         """A row that was taken, for whoever works on it from here on; None while another does. What settles it or puts it off lets it go."""
         now = self._clock.now()
-        begun = await self._begin(keys=[self._box.row(name)], args=[self._score(now), self._score(now + self.lease * HELD_SHARE)])
-        return await self.row(name) if int(begun) else None
+        begun = await self._begin(keys=[self._box.row(name)], args=[self._format_score(now), self._format_score(now + self.lease * HOLD_LEASE_FRACTION)])
+        return await self.load_row(name) if int(begun) else None
 
-    async def arrived(self, row: Sending, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
+    async def mark_arrived(self, row: OutboxRow, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
         """They have it; when to ask how far it is."""
-        await self._settle(row, again, {"ticket": ticket, "state": state, "pending": "0", "trouble": "", **notes})
+        await self._update_row(row, again, {"ticket": ticket, "state": state, "pending": "0", "trouble": "", **notes})
 
-    async def moved(self, row: Sending, state: str, again: timedelta | None, **notes: str) -> None:
+    async def record_state(self, row: OutboxRow, state: str, again: timedelta | None, **notes: str) -> None:
         """How far it is; None where it goes no further."""
-        await self._settle(row, again, {"state": state, "trouble": "", **notes})
+        await self._update_row(row, again, {"state": state, "trouble": "", **notes})
 
-    async def refuse(self, row: Sending, why: str, **notes: str) -> None:
+    async def mark_refused(self, row: OutboxRow, why: str, **notes: str) -> None:
         """It will never be sent."""
-        await self._settle(row, None, {"refused": why, "pending": "0", "trouble": "", **notes})
+        await self._update_row(row, None, {"refused": why, "pending": "0", "trouble": "", **notes})
 
-    async def note(self, row: Sending, **notes: str) -> None:
+    async def record_notes(self, row: OutboxRow, **notes: str) -> None:
         """Keep this of it; when it is looked at stays as it is."""
-        await self._noted(row, "-", notes)
+        await self._write_fields(row, "-", notes)
 
-    async def put_off(self, row: Sending, why: str, again: timedelta) -> None:
+    async def postpone_row(self, row: OutboxRow, why: str, again: timedelta) -> None:
         """They do not answer."""
-        await self._noted(row, self._score(self._clock.now() + again), {"tries": str(row.tries + 1), "trouble": why})
+        await self._write_fields(row, self._format_score(self._clock.now() + again), {"tries": str(row.tries + 1), "trouble": why})
 
-    async def forget(self, name: str) -> None:
+    async def remove_due(self, name: str) -> None:
         """Nothing is kept of it any more."""
         await self._redis.zrem(self._box.due, name)
 
-    async def _settle(self, row: Sending, again: timedelta | None, fields: Mapping[str, str]) -> None:
-        due = "" if again is None else self._score(self._clock.now() + again)
-        await self._noted(row, due, {"tries": "0", **fields})
+    async def _update_row(self, row: OutboxRow, again: timedelta | None, fields: Mapping[str, str]) -> None:
+        due = "" if again is None else self._format_score(self._clock.now() + again)
+        await self._write_fields(row, due, {"tries": "0", **fields})
 
-    async def _noted(self, row: Sending, due: str, fields: Mapping[str, str]) -> None:
+    async def _write_fields(self, row: OutboxRow, due: str, fields: Mapping[str, str]) -> None:
         args = [row.digest, due, row.name, *(word for pair in fields.items() for word in pair)]
         await self._note(keys=[self._box.row(row.name), self._box.due], args=args)
 
     @staticmethod
-    def _score(at: datetime) -> str:
+    def _format_score(at: datetime) -> str:
         return f"{at.timestamp():.3f}"

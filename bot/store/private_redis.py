@@ -20,18 +20,18 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
-from bot.tasks import end
+from bot.tasks import cancel_tasks
 
 log = structlog.get_logger()
 
-LOG = "redis.log"
-BINARIES = ("redis-server", "valkey-server")
+LOG_FILE_NAME = "redis.log"
+SERVER_BINARIES = ("redis-server", "valkey-server")
 NO_RETRY = Retry(NoBackoff(), 0)
-READY_WITHIN = 60.0
+READY_TIMEOUT_SECONDS = 60.0
 """Seconds to answer: a long append-only file takes its time to load."""
-AGAIN_AFTER = (0.2, 1.0, 5.0, 10.0, 30.0)
+RESTART_DELAYS_SECONDS = (0.2, 1.0, 5.0, 10.0, 30.0)
 """Seconds before a server that died is started again, longer each time until one answers."""
-SOCKET_PATH_LIMIT = 100
+MAX_SOCKET_PATH_BYTES = 100
 """The kernel takes 107 bytes; some are kept in reserve."""
 
 
@@ -39,13 +39,13 @@ class PrivateRedisFailed(Exception):
     """The private server did not come up. Says where its log is."""
 
 
-MOST_LOG = 16 << 20
+MAX_LOG_BYTES = 16 << 20
 
 
 def rotate_log(directory: Path) -> bool:
     """Put a long log of the server aside, and the one before that away; whether it was long. The server opens it anew for each line."""
-    log = directory / LOG
-    if not log.exists() or log.stat().st_size <= MOST_LOG:
+    log = directory / LOG_FILE_NAME
+    if not log.exists() or log.stat().st_size <= MAX_LOG_BYTES:
         return False
     log.replace(log.with_suffix(".log.1"))
     return True
@@ -53,7 +53,7 @@ def rotate_log(directory: Path) -> bool:
 
 def find_server(path: str | None = None) -> str | None:
     """The server binary to use, or None."""
-    return next((found for name in BINARIES if (found := shutil.which(name, path=path))), None)
+    return next((found for name in SERVER_BINARIES if (found := shutil.which(name, path=path))), None)
 
 
 class PrivateRedis:
@@ -66,14 +66,14 @@ class PrivateRedis:
         self.socket = socket
         self._lock = lock
         self._process = process
-        self._keeping = asyncio.create_task(self._keep(_argv(binary, directory, socket))) if process else None
+        self._keeping = asyncio.create_task(self._restart_when_dead(_build_argv(binary, directory, socket))) if process else None
 
     @property
     def url(self) -> str:
         return f"unix://{self.socket}?db=0"
 
     @property
-    def owner(self) -> bool:
+    def is_owner(self) -> bool:
         return self._lock is not None
 
     async def stop(self) -> None:
@@ -81,7 +81,7 @@ class PrivateRedis:
         if self._lock is None:
             return
         if self._keeping is not None:
-            await end(self._keeping)
+            await cancel_tasks(self._keeping)
         redis = Redis(unix_socket_path=str(self.socket), retry=NO_RETRY)
         try:
             await redis.shutdown(nosave=True)
@@ -94,15 +94,15 @@ class PrivateRedis:
         self._lock.close()
         self._lock = None
 
-    async def _keep(self, argv: list[str]) -> None:
+    async def _restart_when_dead(self, argv: list[str]) -> None:
         """Start the server again whenever it has died, until cancelled. What it answered is on disk: nothing is lost with it."""
         failed = 0
         while self._process is not None:
-            log.error("private_redis.died", code=await self._process.wait(), log=str(self.directory / LOG))
-            await asyncio.sleep(AGAIN_AFTER[min(failed, len(AGAIN_AFTER) - 1)])
+            log.error("private_redis.died", code=await self._process.wait(), log=str(self.directory / LOG_FILE_NAME))
+            await asyncio.sleep(RESTART_DELAYS_SECONDS[min(failed, len(RESTART_DELAYS_SECONDS) - 1)])
             try:
-                self._process = await _spawn(argv)
-                await _ready(self.socket, self._process, self.directory)
+                self._process = await _spawn_server(argv)
+                await _wait_until_ready(self.socket, self._process, self.directory)
             except (PrivateRedisFailed, OSError) as why:
                 failed += 1
                 log.warning("private_redis.not_started", times=failed, why=str(why))
@@ -113,29 +113,29 @@ class PrivateRedis:
 
 async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
     """Start a server on `directory`, or take over or share the one that is there."""
-    socket, lock = _claim(directory)
+    socket, lock = _claim_directory(directory)
     if lock is None:
-        await _ready(socket, None, directory)
+        await _wait_until_ready(socket, None, directory)
         return PrivateRedis(directory, socket, None, None)
     try:
-        process = None if await _answers(socket) else await _spawn(_argv(binary, directory, socket))
-        await _ready(socket, process, directory)
+        process = None if await _is_answering(socket) else await _spawn_server(_build_argv(binary, directory, socket))
+        await _wait_until_ready(socket, process, directory)
     except BaseException:
         lock.close()
         raise
     return PrivateRedis(directory, socket, lock, process, binary)
 
 
-def _claim(directory: Path) -> tuple[Path, IO[str] | None]:
+def _claim_directory(directory: Path) -> tuple[Path, IO[str] | None]:
     """Where the server of this directory listens, and the lock that makes it ours, if nobody has it."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return _socket_for(directory), _try_lock(directory / "lock")
+    return _get_socket_path(directory), _try_lock(directory / "lock")
 
 
-def _socket_for(directory: Path) -> Path:
+def _get_socket_path(directory: Path) -> Path:
     """The socket lies beside the data, or, where that path is too long for the kernel, in a directory of ours named after it."""
     beside = directory.resolve() / "redis.sock"
-    if len(os.fsencode(beside)) <= SOCKET_PATH_LIMIT:
+    if len(os.fsencode(beside)) <= MAX_SOCKET_PATH_BYTES:
         return beside
     home = Path(tempfile.gettempdir()) / f"rackmedic-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +154,7 @@ def _try_lock(path: Path) -> IO[str] | None:
     return handle
 
 
-def _argv(binary: str, directory: Path, socket: Path) -> list[str]:
+def _build_argv(binary: str, directory: Path, socket: Path) -> list[str]:
     settings = {
         "port": "0",
         "unixsocket": str(socket),
@@ -165,17 +165,17 @@ def _argv(binary: str, directory: Path, socket: Path) -> list[str]:
         "maxmemory-policy": "noeviction",
         "save": "",
         "daemonize": "no",
-        "logfile": str(directory.resolve() / LOG),
+        "logfile": str(directory.resolve() / LOG_FILE_NAME),
     }
     return [binary, *(word for key, value in settings.items() for word in (f"--{key}", value))]
 
 
-async def _spawn(argv: list[str]) -> asyncio.subprocess.Process:
+async def _spawn_server(argv: list[str]) -> asyncio.subprocess.Process:
     quiet = asyncio.subprocess.DEVNULL
     return await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
 
 
-async def _answers(socket: Path) -> bool:
+async def _is_answering(socket: Path) -> bool:
     redis = Redis(unix_socket_path=str(socket), socket_timeout=5, retry=NO_RETRY)
     try:
         await redis.ping()
@@ -188,21 +188,21 @@ async def _answers(socket: Path) -> bool:
     return True
 
 
-async def _ready(socket: Path, process: asyncio.subprocess.Process | None, directory: Path) -> None:
+async def _wait_until_ready(socket: Path, process: asyncio.subprocess.Process | None, directory: Path) -> None:
     redis = Redis(unix_socket_path=str(socket), retry=NO_RETRY)
     try:
-        async with asyncio.timeout(READY_WITHIN):
-            while not await _pongs(redis):
+        async with asyncio.timeout(READY_TIMEOUT_SECONDS):
+            while not await _is_ready(redis):
                 if process is not None and process.returncode is not None:
-                    raise PrivateRedisFailed(f"the private Redis stopped at once; see {directory / LOG}")
+                    raise PrivateRedisFailed(f"the private Redis stopped at once; see {directory / LOG_FILE_NAME}")
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise PrivateRedisFailed(f"the private Redis in {directory} does not answer; see {directory / LOG}") from None
+        raise PrivateRedisFailed(f"the private Redis in {directory} does not answer; see {directory / LOG_FILE_NAME}") from None
     finally:
         await redis.aclose()
 
 
-async def _pongs(redis: Redis) -> bool:
+async def _is_ready(redis: Redis) -> bool:
     try:
         await redis.ping()
     except (RedisError, OSError):

@@ -12,16 +12,16 @@ from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
-from bot.settings import PREFIX
+from bot.settings import ENV_PREFIX
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
 from bot.store.version import STORE_VERSION, claim_version
-from tools.ledger.reach import text_of
+from tools.ledger.reach import decode_text
 
-Kind = Literal["server", "private", "memory"]
-OLDEST = (7, 0)
-CONNECTIONS, WAIT_SECONDS = 64, 20.0
+StoreKind = Literal["server", "private", "memory"]
+MIN_REDIS_VERSION = (7, 0)
+MAX_CONNECTIONS, CONNECTION_WAIT_SECONDS = 64, 20.0
 """Connections of one process, and how long a caller waits for one of them."""
-UNBOUNDED = 1 << 20
+MAX_MEMORY_CONNECTIONS = 1 << 20
 """In memory a connection costs nothing."""
 
 
@@ -29,7 +29,7 @@ class StoreUnavailable(Exception):
     """There is no Redis to work with. Says what to mend."""
 
 
-class StoreSilent(StoreUnavailable):
+class StoreNotAnswering(StoreUnavailable):
     """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without anybody mending a setting."""
 
 
@@ -41,7 +41,7 @@ class WrongStoreVersion(StoreUnavailable):
         self.says, self.mend = says, mend
 
 
-REDIS_AWAY = (exceptions.ConnectionError, exceptions.TimeoutError)
+REDIS_AWAY_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
 """What redis-py raises while the server is down, loads its data or cannot be reached; a wrong password is another one."""
 
 
@@ -49,7 +49,7 @@ REDIS_AWAY = (exceptions.ConnectionError, exceptions.TimeoutError)
 class Durability:
     """What survives, as the doctor shows it. `problems` is empty where everything acknowledged survives a power cut."""
 
-    kind: Kind
+    kind: StoreKind
     version: str = ""
     appendonly: str = ""
     appendfsync: str = ""
@@ -57,21 +57,21 @@ class Durability:
     problems: tuple[str, ...] = ()
 
     @property
-    def survives(self) -> bool:
+    def is_durable(self) -> bool:
         return self.kind != "memory" and not self.problems
 
 
 class Store:
     """An open Redis. `url` is for those who connect by themselves (wake-up streams); None where there is nothing to connect to."""
 
-    def __init__(self, redis: Redis, kind: Kind, url: str | None, private: PrivateRedis | None = None) -> None:
+    def __init__(self, redis: Redis, kind: StoreKind, url: str | None, private: PrivateRedis | None = None) -> None:
         self.redis = redis
         self.kind = kind
         self.url = url
         self._private = private
 
     @property
-    def forgets(self) -> bool:
+    def is_memory_only(self) -> bool:
         """True where nothing survives the process: no remedy may run on such a ledger."""
         return self.kind == "memory"
 
@@ -81,38 +81,38 @@ class Store:
                 return "in memory: nothing survives exit (install redis-server, or name a Redis by URL)"
             case "private":
                 assert self._private is not None
-                whose = "private Redis" if self._private.owner else "private Redis of another rackmedic process"
+                whose = "private Redis" if self._private.is_owner else "private Redis of another rackmedic process"
                 return f"{whose} in {self._private.directory}"
             case "server":
-                return f"Redis at {_without_password(self.url or '')}"
+                return f"Redis at {_mask_password(self.url or '')}"
 
-    async def durability(self) -> Durability:
+    async def get_durability(self) -> Durability:
         """What it keeps. Raises StoreSilent where it does not answer: that is no property of the store, and a process that took it for one
         would run no remedy for as long as it lives."""
-        if self.forgets:
+        if self.is_memory_only:
             return Durability("memory", problems=(self.describe(),))
         try:
-            return await self._asked()
-        except REDIS_AWAY as e:
-            raise StoreSilent(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+            return await self._query_durability()
+        except REDIS_AWAY_ERRORS as e:
+            raise StoreNotAnswering(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
 
-    async def _asked(self) -> Durability:
+    async def _query_durability(self) -> Durability:
         try:
             info: dict[str, Any] = await self.redis.info("server")
-        except REDIS_AWAY:
+        except REDIS_AWAY_ERRORS:
             raise
         except RedisError as e:
             return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {e}",))
         version = str(info.get("redis_version", "unknown"))
         try:
-            raw = {text_of(k): text_of(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
-        except REDIS_AWAY:
+            raw = {decode_text(k): decode_text(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
+        except REDIS_AWAY_ERRORS:
             raise
         except RedisError as e:
             return Durability(
-                self.kind, version, problems=(*_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
+                self.kind, version, problems=(*_find_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
             )
-        return _judge(self.kind, version, raw)
+        return _judge_durability(self.kind, version, raw)
 
     async def aclose(self) -> None:
         await self.redis.aclose()
@@ -123,7 +123,7 @@ class Store:
 async def open_store(url: str | None, directory: Path | None, *, path: str | None = None) -> Store:
     """`url` wins; else a private server in `directory`; else memory. `path` is where to look for a server, PATH by default.
     Raises StoreUnavailable, and WrongStoreVersion where the store holds data of another version."""
-    store = await (_connect(url) if url else _start(directory, path))
+    store = await (_connect_server(url) if url else _start_private_store(directory, path))
     try:
         await _check_version(store)
     except BaseException:
@@ -135,44 +135,44 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
 async def _check_version(store: Store) -> None:
     try:
         found = await claim_version(store.redis)
-    except REDIS_AWAY as e:
-        raise StoreSilent(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+    except REDIS_AWAY_ERRORS as e:
+        raise StoreNotAnswering(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
     except RedisError as e:
         raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
     if found == str(STORE_VERSION):
         return
     # A reader that has to change rows of the version before is called here: it is given `store.redis`, and raises the stored version when it is done.
-    database = "" if store.kind == "private" else f"{PREFIX}REDIS_URL to an empty database (another number) and "
-    anew = f"begin anew by setting {database}{PREFIX}DATA_DIR to an empty folder"
+    database = "" if store.kind == "private" else f"{ENV_PREFIX}REDIS_URL to an empty database (another number) and "
+    anew = f"begin anew by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
     if not found:
         raise WrongStoreVersion(f"{store.describe()} holds data without a store version", f"commit 578df5c reads it; or {anew}")
     says = f"{store.describe()} has the store version {found[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
     raise WrongStoreVersion(says, f"run the RackMedic that wrote it; or {anew}")
 
 
-async def _start(directory: Path | None, path: str | None) -> Store:
+async def _start_private_store(directory: Path | None, path: str | None) -> Store:
     binary = find_server(path)
     if directory is None or binary is None:
         from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need
 
-        return Store(FakeAsyncRedis(max_connections=UNBOUNDED), "memory", None)
+        return Store(FakeAsyncRedis(max_connections=MAX_MEMORY_CONNECTIONS), "memory", None)
     try:
         private = await start_private_redis(binary, directory)
     except (PrivateRedisFailed, OSError) as e:
         raise StoreUnavailable(f"{e}. Mend that, or name a Redis by URL.") from e
-    return Store(_patient(private.url), "private", private.url, private)
+    return Store(_create_client(private.url), "private", private.url, private)
 
 
-def _patient(url: str, **settings: Any) -> Redis:
+def _create_client(url: str, **settings: Any) -> Redis:
     """A client whose callers wait for a free connection. redis-py's own pool refuses the hundred and first call of a moment: of 100 mentions
     at once 73 and more were not stored at their first delivery."""
-    return Redis.from_pool(BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=WAIT_SECONDS, **settings))
+    return Redis.from_pool(BlockingConnectionPool.from_url(url, max_connections=MAX_CONNECTIONS, timeout=CONNECTION_WAIT_SECONDS, **settings))
 
 
-async def _connect(url: str) -> Store:
-    shown = _without_password(url)
+async def _connect_server(url: str) -> Store:
+    shown = _mask_password(url)
     try:
-        redis = _patient(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
+        redis = _create_client(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
     except ValueError as e:
         raise StoreUnavailable(f"{shown} is not a Redis URL ({e}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH") from e
     try:
@@ -180,9 +180,9 @@ async def _connect(url: str) -> Store:
     except AuthenticationError as e:
         await redis.aclose()
         raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
-    except (*REDIS_AWAY, OSError) as e:
+    except (*REDIS_AWAY_ERRORS, OSError) as e:
         await redis.aclose()
-        raise StoreSilent(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
+        raise StoreNotAnswering(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
     except RedisError as e:
         await redis.aclose()
         raise StoreUnavailable(f"{shown} refuses us ({e}): mend its settings, or the Redis URL") from e
@@ -202,7 +202,7 @@ async def _refuse_cluster(redis: Redis, shown: str) -> None:
         raise StoreUnavailable(f"{shown} runs in Redis Cluster mode, which is not supported: name a plain Redis or Valkey")
 
 
-def _judge(kind: Kind, version: str, config: dict[str, str]) -> Durability:
+def _judge_durability(kind: StoreKind, version: str, config: dict[str, str]) -> Durability:
     wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
     wrong = [f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted.items() if config.get(key) != good]
     return Durability(
@@ -211,18 +211,18 @@ def _judge(kind: Kind, version: str, config: dict[str, str]) -> Durability:
         config.get("appendonly", ""),
         config.get("appendfsync", ""),
         config.get("maxmemory-policy", ""),
-        (*_version_problems(version), *wrong),
+        (*_find_version_problems(version), *wrong),
     )
 
 
-def _version_problems(version: str) -> tuple[str, ...]:
+def _find_version_problems(version: str) -> tuple[str, ...]:
     parts = version.split(".")[:2]
     known = all(part.isdigit() for part in parts)
-    old = known and tuple(int(part) for part in parts) < OLDEST
+    old = known and tuple(int(part) for part in parts) < MIN_REDIS_VERSION
     return (f"Redis {version} is older than 7.0: upgrade it, or use Valkey",) if old else ()
 
 
-def _without_password(url: str) -> str:
+def _mask_password(url: str) -> str:
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return url

@@ -2,16 +2,16 @@
 
 from redis.asyncio import Redis
 
-from bot.store.keys import FIXED, VERSION
-from tools.ledger.reach import text_of
+from bot.store.keys import FIXED_KEYS, VERSION_KEY
+from tools.ledger.reach import decode_text
 
 STORE_VERSION = 2
 # Raise it with every change of what is stored or of how it is read.
-BEFORE = 1
+PREVIOUS_STORE_VERSION = 1
 # Rows of this version are read as they are: what they lack (who owns a job's log, what a file says that nobody knows, the brakes in an entry of
 # the audit log) has a default, which claims nothing. Processes of that version refuse the store from then on.
 
-CLAIM = """
+CLAIM_VERSION_SCRIPT = """
 local version = redis.call('GET', KEYS[1])
 if version and version ~= ARGV[2] then return version end
 if version then
@@ -27,4 +27,4 @@ return ARGV[1]
 
 async def claim_version(redis: Redis) -> str:
     """Return the version of the store, after writing STORE_VERSION into an empty one or over BEFORE. Empty: there is data without a version."""
-    return text_of(await redis.eval(CLAIM, 1 + len(FIXED), VERSION, *FIXED, str(STORE_VERSION), str(BEFORE)))
+    return decode_text(await redis.eval(CLAIM_VERSION_SCRIPT, 1 + len(FIXED_KEYS), VERSION_KEY, *FIXED_KEYS, str(STORE_VERSION), str(PREVIOUS_STORE_VERSION)))

@@ -15,39 +15,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bot.actions.due import ActionIndex
-from bot.actions.open_decisions import OpenDecisions
+from bot.actions.open_decisions import OpenDecisionLookup
 from bot.cards.approvals import words
-from bot.cards.approvals.parts import count
-from bot.cards.text import utc
+from bot.cards.approvals.parts import format_approval_count
+from bot.cards.text import format_utc_time
 from bot.policy.channels import Person
 from bot.refusal import Refusal
-from bot.run.actions import Acting, ActingNeeds, open_actions
-from bot.run.world import World
+from bot.run.actions import ActionRuntime, ActionDependencies, open_action_runtime
+from bot.run.world import DiagnosisRuntime
 from bot.settings import Settings
 from bot.store.store import open_store
-from bot.terminal.conversation import PlayedThread, answer_of
-from graph.state import Incident, Item, Origin
-from kb.redact import visible
-from tools.inventory.ranges import fold
-from tools.ledger.record import Record, Refused, targets_of
-from tools.ledger.states import OPEN, State
+from bot.terminal.conversation import LocalThread, format_turn_answer
+from graph.state import IncidentState, InboxItem, Origin
+from kb.redact import show_invisible
+from tools.inventory.ranges import fold_host_names
+from tools.ledger.record import ActionRecord, Refused, list_targets
+from tools.ledger.states import OPEN_STATES, State
 
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
 
-TEAM = "T0RACK"
+SIMULATED_TEAM_ID = "T0RACK"
 """The simulated workspace whose people may be named."""
-GLANCE = 0.02
+POLL_REAL_SECONDS = 0.02
 """Real seconds in which a process of the simulated node gets on with it, while a second passes by the case's clock."""
-MOST_STEPS = 500
+MAX_STEPS_PER_LINE = 500
 """What one line may set going, in actions driven and turns taken; only ever met by a bug."""
-LONGEST_LINE = 600
+MAX_DECISION_LINE_CHARS = 600
 """Characters of one that may decide something."""
-LONGEST_WAIT = timedelta(hours=24)
-UNITS = {"s": 1, "m": 60, "h": 3600}
-_SPEAKS = re.compile(r"@(?P<who>[A-Za-z][\w.-]{0,30})[:,]?\s+(?P<text>.*)", re.DOTALL)
-_DECIDES = re.compile(r"(?P<verdict>approve|reject)\s+(?P<number>\d{1,3})(?:\s+(?P<why>.{1,500}))?", re.IGNORECASE | re.DOTALL)
-_SPAN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
+MAX_CLOCK_ADVANCE = timedelta(hours=24)
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
+_SPEAKER_PATTERN = re.compile(r"@(?P<who>[A-Za-z][\w.-]{0,30})[:,]?\s+(?P<text>.*)", re.DOTALL)
+_DECISION_PATTERN = re.compile(r"(?P<verdict>approve|reject)\s+(?P<number>\d{1,3})(?:\s+(?P<why>.{1,500}))?", re.IGNORECASE | re.DOTALL)
+_DURATION_PATTERN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class TypedDecision:
     why: str = ""
 
 
-def read_decision(line: str) -> TypedDecision | None:
+def parse_decision(line: str) -> TypedDecision | None:
     """`approve 1` or `reject 1 WHY`; None for what decides nothing. An approval with words behind it is none: it might hang on them."""
-    found = _DECIDES.fullmatch(line.strip()) if len(line) < LONGEST_LINE else None
+    found = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
     if found is None:
         return None
     number, why = int(found["number"]), (found["why"] or "").strip()
@@ -70,17 +70,17 @@ def read_decision(line: str) -> TypedDecision | None:
     return None if why else TypedDecision("approve", number)
 
 
-def read_speaker(line: str) -> tuple[str, str]:
+def parse_speaker(line: str) -> tuple[str, str]:
     """Who says it and what, where a line begins with `@NAME`; else nobody and the line."""
-    found = _SPEAKS.fullmatch(line)
+    found = _SPEAKER_PATTERN.fullmatch(line)
     return (found["who"].lower(), found["text"]) if found else ("", line)
 
 
-def read_span(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds of `90s`, `30m`, `2h`. Raises Refusal."""
-    found = _SPAN.fullmatch(text.strip())
-    seconds = int(found["number"]) * UNITS[found["unit"]] if found else 0
-    if not 0 < seconds <= LONGEST_WAIT.total_seconds():
+    found = _DURATION_PATTERN.fullmatch(text.strip())
+    seconds = int(found["number"]) * SECONDS_PER_UNIT[found["unit"]] if found else 0
+    if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
         raise Refusal("say how long: /wait 30m, /wait 2h, a day at most", 2)
     return float(seconds)
 
@@ -93,15 +93,15 @@ class SimulatedPeople:
     may: tuple[str, ...]
     """Names of the approvers, as the settings would give them."""
 
-    async def person(self, user: str) -> Person:
+    async def get_person(self, user: str) -> Person:
         """Nobody's id is empty, so that who is not there is refused."""
         return self.known.get(user, Person("", ""))
 
-    async def approvers(self, group: str, team: str) -> frozenset[str]:
+    async def list_approvers(self, group: str, team: str) -> frozenset[str]:
         """There are no user groups here."""
         return frozenset()
 
-    async def members(self, group: str) -> frozenset[str]:
+    async def list_members(self, group: str) -> frozenset[str]:
         """There are no user groups here."""
         return frozenset()
 
@@ -109,50 +109,50 @@ class SimulatedPeople:
         """Nobody comes and nobody goes."""
 
 
-def simulated_people() -> SimulatedPeople:
+def load_simulated_people() -> SimulatedPeople:
     """Those of the sandbox's Slack: on call, approvers, a customer, a guest, one who left. The sandbox is there: a case was opened."""
     from deploy.sandbox.slack.workspace.people import cast
 
     rows = [user for user in cast() if not user.is_bot]
-    human = {user.name: user.team_id == TEAM and not (user.is_restricted or user.deleted) for user in rows}
+    human = {user.name: user.team_id == SIMULATED_TEAM_ID and not (user.is_restricted or user.deleted) for user in rows}
     known = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
     return SimulatedPeople(known, tuple(user.name for user in rows if user.role == "approver"))
 
 
 @dataclass(slots=True)
-class IncidentInbox:
+class InMemoryInbox:
     """What acting has to tell the incident, until its turn is taken."""
 
     where: Origin
-    _items: deque[Item] = field(default_factory=deque)
+    _items: deque[InboxItem] = field(default_factory=deque)
     _keys: set[str] = field(default_factory=set)
 
-    async def enqueue(self, item: Item, dedupe_key: str) -> bool:
+    async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
         """Once for each key."""
         new = dedupe_key not in self._keys
         self._keys.add(dedupe_key)
         self._items.extend([item] if new else [])
         return new
 
-    async def peek(self, incident: str) -> list[Item]:
+    async def list_waiting(self, incident: str) -> list[InboxItem]:
         """There is one incident here."""
         return list(self._items)
 
-    async def origin(self, incident: str) -> Origin | None:
+    async def get_origin(self, incident: str) -> Origin | None:
         """In this terminal."""
         return self.where
 
-    async def held_incidents(self) -> list[str]:
+    async def list_drained_incidents(self) -> list[str]:
         """It begins with nothing held."""
         return []
 
-    def take(self) -> Item | None:
+    def pop_next_item(self) -> InboxItem | None:
         """The next, whose turn is now."""
         return self._items.popleft() if self._items else None
 
 
 @dataclass(slots=True)
-class WakeupsInTurn:
+class QueuedWakeups:
     """Who is woken waits until somebody sees to it: nothing happens behind the back of whoever types."""
 
     names: dict[str, None] = field(default_factory=dict)
@@ -162,12 +162,12 @@ class WakeupsInTurn:
         self.names[incident] = None
 
     async def start(self, advance: Callable[[str], Awaitable[None]]) -> None:
-        """`Approving.settle` calls for itself."""
+        """`ApprovalSession.settle` calls for itself."""
 
     async def aclose(self) -> None:
         """Nothing runs by itself."""
 
-    def take(self) -> str | None:
+    def pop_next_incident(self) -> str | None:
         """The first that was woken."""
         name = next(iter(self.names), None)
         if name is not None:
@@ -176,143 +176,143 @@ class WakeupsInTurn:
 
 
 @dataclass(slots=True)
-class CardLines:
-    """The cards (`bot.actions.driver.Show`): a number for each action, and the lines that tell of it until they are printed."""
+class TerminalApprovalCards:
+    """The cards (`bot.actions.driver.ActionCardPublisher`): a number for each action, and the lines that tell of it until they are printed."""
 
     may: tuple[str, ...]
     shown: list[tuple[str, str]] = field(default_factory=list)
     """(approval, digest as it was shown), by number."""
     lines: list[str] = field(default_factory=list)
 
-    async def approval(self, record: Record, incident_state: Incident) -> None:
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
         """A decision is wanted."""
         if record.approval not in [approval for approval, _ in self.shown]:
             self.shown.append((record.approval, record.digest))
-        self.lines += _card(self.number(record), record, self.may)
+        self.lines += _render_card_lines(self.find_card_number(record), record, self.may)
 
-    async def changed(self, record: Record) -> None:
+    async def update_card(self, record: ActionRecord) -> None:
         """A vote was counted, or it runs."""
-        if record.state in OPEN or record.state is State.EXECUTING:
-            self._say(record, f"{words.headline(record)} · {count(record)}")
+        if record.state in OPEN_STATES or record.state is State.EXECUTING:
+            self._append_line(record, f"{words.format_headline(record)} · {format_approval_count(record)}")
 
-    async def outcome(self, record: Record) -> None:
+    async def post_outcome(self, record: ActionRecord) -> None:
         """How it ended, and what the proof says."""
-        self._say(record, " ".join(filter(None, (f"{words.headline(record)}.", words.proved(record) or visible(record.says)))))
+        self._append_line(record, " ".join(filter(None, (f"{words.format_headline(record)}.", words.describe_outcome(record) or show_invisible(record.says)))))
 
-    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
         """Nothing is stored with a card of the terminal."""
         return ()
 
-    async def remind(self, record: Record) -> None:
+    async def post_reminder(self, record: ActionRecord) -> None:
         """Time is nearly over."""
-        self._say(record, f"still to be decided until {utc(record.decide_by)}: {words.headline(record)}")
+        self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {words.format_headline(record)}")
 
-    async def held(self, record: Record, why: str) -> None:
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         """Approved, and not started yet."""
-        self._say(record, f"waits: {visible(why)}")
+        self._append_line(record, f"waits: {show_invisible(why)}")
 
-    async def contact(self, record: Record, says: str) -> None:
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
         """Its host does not answer, or does again."""
-        self._say(record, visible(says) or f"{record.action.via} answers again")
+        self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")
 
-    def number(self, record: Record) -> int:
+    def find_card_number(self, record: ActionRecord) -> int:
         """By which people decide it; 0 for one that was never shown."""
         return next((at for at, (approval, _) in enumerate(self.shown, 1) if approval == record.approval), 0)
 
-    def told(self) -> list[str]:
+    def drain_lines(self) -> list[str]:
         """What was not printed yet."""
         lines, self.lines = self.lines, []
         return lines
 
-    def _say(self, record: Record, text: str) -> None:
-        self.lines.append(f"[{self.number(record)}] {text}")
+    def _append_line(self, record: ActionRecord, text: str) -> None:
+        self.lines.append(f"[{self.find_card_number(record)}] {text}")
 
 
-def _card(number: int, record: Record, may: Sequence[str]) -> list[str]:
+def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) -> list[str]:
     """Everything that an approval card says which bears on a decision."""
     action = record.action
-    hold = "; ".join(filter(None, (words.still(action), *(condition.says for condition in action.conditions))))
-    where = f"{fold(targets_of(action))}, via {action.via}" if action.via != action.target else action.target
+    hold = "; ".join(filter(None, (words.describe_fault_briefly(action), *(condition.says for condition in action.conditions))))
+    where = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
     return [
-        f"[{number}] {words.headline(record)}",
+        f"[{number}] {words.format_headline(record)}",
         f"    on {where}: {shlex.join(action.command)}",
-        *([f"    must still hold: {visible(hold)}"] if hold else []),
-        f"    {words.blast(action)} · proof: {words.proof(action)} · undo: {words.undo(action)}",
-        f"    {count(record)} · decide until {utc(record.decide_by)} · digest {record.digest}",
+        *([f"    must still hold: {show_invisible(hold)}"] if hold else []),
+        f"    {words.describe_blast_radius(action)} · proof: {words.describe_proof(action)} · undo: {words.describe_undo(action)}",
+        f"    {format_approval_count(record)} · decide until {format_utc_time(record.decide_by)} · digest {record.digest}",
         f"    say `@{may[0]} approve {number}` or `@{may[0]} reject {number} WHY`; {' and '.join(f'@{name}' for name in may)} may",
     ]
 
 
 @dataclass(slots=True)
-class Approving:
+class ApprovalSession:
     """A thread whose fixes can be decided."""
 
-    thread: PlayedThread
+    thread: LocalThread
     people: SimulatedPeople
-    cards: CardLines
-    acting: Acting
-    inbox: IncidentInbox
-    wakeups: WakeupsInTurn
+    cards: TerminalApprovalCards
+    acting: ActionRuntime
+    inbox: InMemoryInbox
+    wakeups: QueuedWakeups
     stage: "Stage"
     incident: str = ""
     _votes: int = 0
 
-    async def decide(self, decision: TypedDecision, who: str) -> None:
+    async def cast_vote(self, decision: TypedDecision, who: str) -> None:
         """Count one person's word, and let come what comes of it. Raises Refusal with what the ledger or the policy says against it."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
             named = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
             raise Refusal(f"there is no {who!r} here; say who decides: {named}")
         if not 0 < decision.number <= len(self.cards.shown):
-            raise Refusal(f"there is no [{decision.number}]; {self._choices()}")
+            raise Refusal(f"there is no [{decision.number}]; {self._format_open_cards()}")
         if decision.verdict == "deny" and not decision.why:
             raise Refusal(f"say why: @{who} reject {decision.number} the node is wanted tonight")
         approval, digest = self.cards.shown[decision.number - 1]
         self._votes += 1
-        vote = self.acting.decisions.vote
+        vote = self.acting.decisions.cast_vote
         try:
-            await vote(approval, digest, f"{TEAM}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why)
+            await vote(approval, digest, f"{SIMULATED_TEAM_ID}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why)
         except Refused as why:
             raise Refusal(str(why)) from why
-        await self.settle()
+        await self.run_until_idle()
 
-    async def pass_time(self, seconds: float) -> None:
+    async def advance_clock(self, seconds: float) -> None:
         """Let the case's clock go on, and let come what comes by then."""
         self.stage.wait(seconds)
-        await self.settle()
+        await self.run_until_idle()
 
-    async def settle(self) -> None:
+    async def run_until_idle(self) -> None:
         """Until nothing is left that could go on now."""
         actions = self.acting.actions
         assert actions is not None  # it was opened to work
-        await self._note()
-        await actions.sweep()
-        for _ in range(MOST_STEPS):
-            if name := self.wakeups.take():
-                await actions.advance(name)
-            elif item := self.inbox.take():
-                said = answer_of(await self.thread.hear(item))
-                self.cards.lines += [visible(said)] if said else []
-                await self._note()
+        await self._reconcile_remediations()
+        await actions.wake_due()
+        for _ in range(MAX_STEPS_PER_LINE):
+            if name := self.wakeups.pop_next_incident():
+                await actions.handle_wakeup(name)
+            elif item := self.inbox.pop_next_item():
+                said = format_turn_answer(await self.thread.handle_item(item))
+                self.cards.lines += [show_invisible(said)] if said else []
+                await self._reconcile_remediations()
             else:
                 return
 
-    async def _note(self) -> None:
+    async def _reconcile_remediations(self) -> None:
         """After a turn its ladders are looked after, as the desk's board has it done."""
-        if self.acting.actions and (await self.thread.state_of(self.incident)).get("ladders"):
-            await self.acting.actions.note(self.incident)
+        if self.acting.actions and (await self.thread.get_state(self.incident)).get("ladders"):
+            await self.acting.actions.schedule_incident(self.incident)
 
-    async def rows(self) -> list[dict[str, Any]]:
+    async def list_decisions(self) -> list[dict[str, Any]]:
         """Every decision that was asked for, for scripts."""
-        records = [await self.acting.ledger.record(approval) for approval, _ in self.cards.shown]
-        return [_row(number, record) for number, record in enumerate(records, 1)]
+        records = [await self.acting.ledger.get_record(approval) for approval, _ in self.cards.shown]
+        return [_build_decision_row(number, record) for number, record in enumerate(records, 1)]
 
-    def _choices(self) -> str:
+    def _format_open_cards(self) -> str:
         shown = len(self.cards.shown)
         return "nothing is up for decision" if not shown else "there is [1]" if shown == 1 else f"there are [1] to [{shown}]"
 
 
-def _row(number: int, record: Record) -> dict[str, Any]:
+def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
     action = record.action
     return {
         "number": number,
@@ -330,40 +330,40 @@ def _row(number: int, record: Record) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def approving(settings: Settings, world: World, stage: "Stage", incident: str, wait: Callable[[], None]) -> AsyncIterator[Approving]:
+async def open_approval_session(settings: Settings, world: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]) -> AsyncIterator[ApprovalSession]:
     """A thread over a case with the acting half under it, on a ledger that ends with the conversation."""
-    people, decided = simulated_people(), OpenDecisions()
-    where = Origin(kind="terminal", team=TEAM)
+    people, decided = load_simulated_people(), OpenDecisionLookup()
+    where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
         own = settings.model_copy(update={"data_dir": Path(folder), "accept_forgetful_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
             index = ActionIndex(store.redis, world.ports.clock)
-            ports = replace(world.ports, decisions=decided, treated=index.treated)
-            thread = PlayedThread(replace(world, ports=ports), wait, origin=where)
-            inbox, wakeups, cards = IncidentInbox(where), WakeupsInTurn(), CardLines(people.may)
-            needs = ActingNeeds(
+            ports = replace(world.ports, decisions=decided, treated=index.list_treatments)
+            thread = LocalThread(replace(world, ports=ports), wait, origin=where)
+            inbox, wakeups, cards = InMemoryInbox(where), QueuedWakeups(), TerminalApprovalCards(people.may)
+            needs = ActionDependencies(
                 own,
                 store,
                 world.transport,
                 ports,
-                state_of=thread.state_of,
+                state_of=thread.get_state,
                 inbox=inbox,
                 people=people,
                 show=lambda ledger, rights, warning: cards,
-                wake=nobody_else_waits,
+                wake=ignore_wakeup,
                 wakeups=wakeups,
-                pause=partial(_second, stage),
+                pause=partial(_advance_stage_clock, stage),
             )
-            async with open_actions(needs) as acting:
-                decided.reads(acting.ledger, acting.rights)
-                yield Approving(thread, people, cards, acting, inbox, wakeups, stage, incident)
+            async with open_action_runtime(needs) as acting:
+                decided.bind_ledger(acting.ledger, acting.rights)
+                yield ApprovalSession(thread, people, cards, acting, inbox, wakeups, stage, incident)
 
 
-async def nobody_else_waits(name: str) -> None:
+async def ignore_wakeup(name: str) -> None:
     """What is in the inbox is taken by `settle`, in its turn."""
 
 
-async def _second(stage: "Stage", seconds: float) -> None:
+async def _advance_stage_clock(stage: "Stage", seconds: float) -> None:
     """Time between two looks at something that runs."""
     stage.wait(seconds)
-    await asyncio.sleep(GLANCE)
+    await asyncio.sleep(POLL_REAL_SECONDS)

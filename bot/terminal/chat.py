@@ -14,96 +14,96 @@ from prompt_toolkit.completion import WordCompleter
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.world import World
+from bot.run.world import DiagnosisRuntime
 from bot.settings import Settings
-from bot.terminal.diagnose import BETWEEN, first_message, watched
-from bot.terminal.document import document
-from bot.terminal.edge import complain, letters, tell
-from bot.terminal.paper import indented, json_line, paper
-from bot.terminal.piped import piped_lines
-from bot.terminal.replies import LONGEST, ThreadReply
-from bot.terminal.report import report_text, told_text
+from bot.terminal.diagnose import MESSAGE_INTERVAL_SECONDS, build_first_message, show_live_progress
+from bot.terminal.document import build_diagnosis_document
+from bot.terminal.edge import print_error, replace_surrogates, print_text
+from bot.terminal.paper import indent_renderable, format_json_line, open_console
+from bot.terminal.piped import read_piped_lines
+from bot.terminal.replies import MAX_REPLY_CHARS, ThreadReply
+from bot.terminal.report import render_report, render_reply_outcome
 from bot.terminal.requests import DiagnoseRequest, read_logs
-from bot.terminal.shared import looking, note_without_inventory, stage_of
-from graph.reading.files import handed_in
-from graph.state import Item
+from bot.terminal.shared import open_command_world, warn_without_inventory, open_stage
+from graph.reading.files import build_attachment
+from graph.state import InboxItem
 
 if TYPE_CHECKING:
-    from bot.terminal.approving import Approving
-    from bot.terminal.conversation import PlayedThread, ToldReply
-    from bot.terminal.handed_out import HandedOut
+    from bot.terminal.approving import ApprovalSession
+    from bot.terminal.conversation import LocalThread, ReplyOutcome
+    from bot.terminal.handed_out import AnswerFiles
     from deploy.sandbox.cluster.doors.stage import Stage
 
-WORDS: Mapping[str, str] = {
+SLASH_COMMANDS: Mapping[str, str] = {
     "/attach FILE": "hand in a log",
     "/help": "what can be said",
     "/quit": "end; so does Ctrl-D",
 }
 """What begins with a slash, and what it does. Everything else is said in the thread."""
-PLAYED: Mapping[str, str] = {
+SIMULATION_COMMANDS: Mapping[str, str] = {
     "@NAME TEXT": "say it as olga, priya, anton …",
     "@priya approve 1": "decide what stands at [1]",
     "@priya reject 1 WHY": "the same, against it",
     "/wait 30m": "let the case's clock go on",
 }
 """What there is beside, over a simulated cluster."""
-HELP = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
-NOT_HERE = (
+HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
+NO_APPROVALS_NOTICE = (
     "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
     "and `make demo` play it on a simulated cluster."
 )
-HERE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
+SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
 
 
-async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
+async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
     """Diagnose what the request says, then answer each line until there are no more. `save`: the folder for files. Raises Refusal for what
     cannot be asked."""
-    stage = stage_of(request.case)
-    note_without_inventory(settings, request.inventory, request.case)
-    async with looking(settings, request.inventory, stage) as world:
-        item = first_message(world, request, stage)
-        async with _opened(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
-            await talk.begin(item)
-            tell(f"\n{HELP}\n{HERE if talk.decides else NOT_HERE} /help tells more.", err=True)
-            async for line in lines(talk.offers):
-                if not await talk.answered(line):
+    stage = open_stage(request.case)
+    warn_without_inventory(settings, request.inventory, request.case)
+    async with open_command_world(settings, request.inventory, stage) as world:
+        item = build_first_message(world, request, stage)
+        async with _open_chat_session(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
+            await talk.print_diagnosis(item)
+            print_text(f"\n{HELP_HINT}\n{SIMULATION_NOTICE if talk.decides else NO_APPROVALS_NOTICE} /help tells more.", err=True)
+            async for line in read_typed_lines(talk.list_completions):
+                if not await talk.handle_line(line):
                     break
             if as_json:
-                tell(json_line(await talk.document()))
+                print_text(format_json_line(await talk.build_document()))
     return 0
 
 
 @contextlib.asynccontextmanager
-async def _opened(
-    settings: Settings, world: World, stage: "Stage | None", item: Item, by: str, *, as_json: bool, save: Path | None
-) -> "AsyncIterator[TerminalTalk]":
+async def _open_chat_session(
+    settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
+) -> "AsyncIterator[ChatSession]":
     """A thread alone, or over a case one with the acting half under it."""
-    from bot.terminal.conversation import PlayedThread, no_wait  # LangGraph, the heaviest import of all
-    from bot.terminal.handed_out import HandedOut
+    from bot.terminal.conversation import LocalThread, skip_waiting  # LangGraph, the heaviest import of all
+    from bot.terminal.handed_out import AnswerFiles
 
     if stage is None:
-        thread = PlayedThread(world, no_wait)
-        yield TerminalTalk(thread, HandedOut(world, thread, save), by, as_json)
+        thread = LocalThread(world, skip_waiting)
+        yield ChatSession(thread, AnswerFiles(world, thread, save), by, as_json)
         return
     from bot.run.logs import set_up_logs
-    from bot.terminal.approving import approving
+    from bot.terminal.approving import open_approval_session
 
     set_up_logs("error", "console")  # the acting half tells its log what it does; here it is told in the thread
-    async with approving(settings, world, stage, item.incident, partial(stage.wait, BETWEEN)) as decides:
-        yield TerminalTalk(decides.thread, HandedOut(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
+    async with open_approval_session(settings, world, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
+        yield ChatSession(decides.thread, AnswerFiles(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
 
 
-async def lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
+async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
     """What is typed, with history and completion; or each line of what is piped in. What is empty is left out."""
     if not sys.stdin.isatty():
-        async for line in piped_lines():
+        async for line in read_piped_lines():
             if line.strip():
-                yield letters(line.strip())
+                yield replace_surrogates(line.strip())
         return
     session: PromptSession[str] = PromptSession(completer=WordCompleter(offers, sentence=True))
     while True:
         try:
-            line = letters(await session.prompt_async("you> ")).strip()
+            line = replace_surrogates(await session.prompt_async("you> ")).strip()
         except EOFError:
             return
         if line:
@@ -111,122 +111,122 @@ async def lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
 
 
 @dataclass(slots=True)
-class TerminalTalk:
+class ChatSession:
     """A conversation as it is printed. `decides`: over a case, where fixes can be decided."""
 
-    thread: "PlayedThread"
-    files: "HandedOut"
+    thread: "LocalThread"
+    files: "AnswerFiles"
     by: str
     as_json: bool = False
-    decides: "Approving | None" = None
+    decides: "ApprovalSession | None" = None
     _first: dict[str, Any] = field(default_factory=dict)
-    _told: "list[ToldReply]" = field(default_factory=list)
+    _told: "list[ReplyOutcome]" = field(default_factory=list)
 
-    async def begin(self, item: Item) -> None:
+    async def print_diagnosis(self, item: InboxItem) -> None:
         """The diagnosis."""
-        with self._watched():
-            state, report = await self.thread.begin(item)
-        self._first = document(state, report)
-        self._print(report_text(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
-        await self._settled()
+        with self._show_progress():
+            state, report = await self.thread.run_first_turn(item)
+        self._first = build_diagnosis_document(state, report)
+        self._print_content(render_report(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
+        await self._run_open_decisions()
 
-    async def answered(self, line: str) -> bool:
+    async def handle_line(self, line: str) -> bool:
         """Answer a line; False ends the conversation. What cannot be used is said and nothing is lost."""
         word, _, rest = line.partition(" ")
         if word == "/quit":
             return False
         try:
             if word == "/help":
-                tell(self._help(), err=True)
+                print_text(self._format_help(), err=True)
             elif word == "/attach":
-                await self._say(f"here is {Path(rest.strip()).name}", self.by, read_logs([Path(rest.strip())], word))
+                await self._send_message(f"here is {Path(rest.strip()).name}", self.by, read_logs([Path(rest.strip())], word))
             elif word == "/wait" and self.decides:
-                await self._waited(self.decides, rest)
+                await self._advance_clock(self.decides, rest)
             elif word.startswith("/") and word.count("/") == 1:
-                complain(f"{word[:80]} is none of {', '.join(WORDS)}{', /wait 30m' if self.decides else ''}")
+                print_error(f"{word[:80]} is none of {', '.join(SLASH_COMMANDS)}{', /wait 30m' if self.decides else ''}")
             else:
-                await self._said(line)
+                await self._handle_message(line)
         except Refusal as why:
-            complain(str(why))
+            print_error(str(why))
         return True
 
-    def offers(self) -> list[str]:
+    def list_completions(self) -> list[str]:
         """What completes what is typed."""
-        words = [word.split()[0] for word in WORDS]
+        words = [word.split()[0] for word in SLASH_COMMANDS]
         if self.decides is None:
             return words
         numbers = range(1, len(self.decides.cards.shown) + 1)
         votes = [f"@{name} {verdict} {n}" for n in numbers for name in self.decides.people.may for verdict in ("approve", "reject")]
         return [*words, "/wait 30m", *votes]
 
-    async def document(self) -> dict[str, Any]:
+    async def build_document(self) -> dict[str, Any]:
         """Everything, for scripts: the diagnosis, what was said, what was decided."""
-        decisions = await self.decides.rows() if self.decides else []
-        return self._first | {"replies": [row.row() for row in self._told], "decisions": decisions}
+        decisions = await self.decides.list_decisions() if self.decides else []
+        return self._first | {"replies": [row.to_json_row() for row in self._told], "decisions": decisions}
 
-    async def _said(self, line: str) -> None:
+    async def _handle_message(self, line: str) -> None:
         """A decision is counted; everything else is said in the thread."""
-        from bot.terminal.approving import read_decision, read_speaker
+        from bot.terminal.approving import parse_decision, parse_speaker
 
-        who, text = read_speaker(line)
-        if decision := read_decision(text):
+        who, text = parse_speaker(line)
+        if decision := parse_decision(text):
             if self.decides is None:
-                raise Refusal(NOT_HERE)
-            await self.decides.decide(decision, who or self.by)
-            self._cards()
+                raise Refusal(NO_APPROVALS_NOTICE)
+            await self.decides.cast_vote(decision, who or self.by)
+            self._print_cards()
         elif self.decides and who in self.decides.people.known:
-            await self._say(text, who)
+            await self._send_message(text, who)
         else:
-            await self._say(line, self.by)
+            await self._send_message(line, self.by)
 
-    async def _say(self, text: str, by: str, logs: tuple[tuple[str, str], ...] = ()) -> None:
-        if len(text) > LONGEST:
-            raise Refusal(f"a message has at most {LONGEST} characters; hand in a log with /attach FILE", 2)
-        files = tuple(handed_in(name, said) for name, said in logs)
-        with self._watched():
-            told = await self.thread.say(ThreadReply(by=by, text=text), files)
+    async def _send_message(self, text: str, by: str, logs: tuple[tuple[str, str], ...] = ()) -> None:
+        if len(text) > MAX_REPLY_CHARS:
+            raise Refusal(f"a message has at most {MAX_REPLY_CHARS} characters; hand in a log with /attach FILE", 2)
+        files = tuple(build_attachment(name, said) for name, said in logs)
+        with self._show_progress():
+            told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
         self._told += told
         for row in told:
             shown = replace(row, cards=()) if self.decides else row  # where cards are shown they speak for themselves
-            self._print(told_text(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
-            await self._hand_out(row)
-        await self._settled()
+            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
+            await self._deliver_files(row)
+        await self._run_open_decisions()
 
-    async def _hand_out(self, told: "ToldReply") -> None:
+    async def _deliver_files(self, told: "ReplyOutcome") -> None:
         """The files of an answer; with --json only where they were to be written."""
         if told.brings is not None and (self.files.folder is not None or not self.as_json):
-            for line in await self.files.lines(told.brings, told.reply.text):
-                self._print(indented(Text(line)))
+            for line in await self.files.render_lines(told.brings, told.reply.text):
+                self._print_content(indent_renderable(Text(line)))
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _show_progress(self) -> Iterator[None]:
         """A live line while it looks, and none while somebody types."""
-        with watched(quiet=self.as_json) as watch:
+        with show_live_progress(quiet=self.as_json) as watch:
             self.thread.watch = watch
             yield
 
-    async def _waited(self, decides: "Approving", span: str) -> None:
-        from bot.terminal.approving import read_span
+    async def _advance_clock(self, decides: "ApprovalSession", span: str) -> None:
+        from bot.terminal.approving import parse_duration
 
-        await decides.pass_time(read_span(span))
-        self._cards()
+        await decides.advance_clock(parse_duration(span))
+        self._print_cards()
 
-    async def _settled(self) -> None:
+    async def _run_open_decisions(self) -> None:
         """What the turn put up for decision, and what became of what was decided."""
         if self.decides:
-            await self.decides.settle()
-            self._cards()
+            await self.decides.run_until_idle()
+            self._print_cards()
 
-    def _cards(self) -> None:
+    def _print_cards(self) -> None:
         if self.decides:
-            for line in self.decides.cards.told():
-                self._print(Text(line))
+            for line in self.decides.cards.drain_lines():
+                self._print_content(Text(line))
 
-    def _print(self, content: Any) -> None:
+    def _print_content(self, content: Any) -> None:
         """On stdout; with --json that is kept for the document."""
         if not self.as_json:
-            paper().print(content)
+            open_console().print(content)
 
-    def _help(self) -> str:
-        rows = {**WORDS, **(PLAYED if self.decides else {})}
-        return "\n".join([HELP, *(f"  {name:20} {does}" for name, does in rows.items()), HERE if self.decides else NOT_HERE])
+    def _format_help(self) -> str:
+        rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
+        return "\n".join([HELP_HINT, *(f"  {name:20} {does}" for name, does in rows.items()), SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE])

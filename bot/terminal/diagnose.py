@@ -12,55 +12,55 @@ from rich.live import Live
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.world import World
+from bot.run.world import DiagnosisRuntime
 from bot.settings import Settings
-from bot.terminal.document import document
-from bot.terminal.edge import tell
-from bot.terminal.paper import Paper, json_line, paper
-from bot.terminal.report import report_text, told_text
+from bot.terminal.document import build_diagnosis_document
+from bot.terminal.edge import print_text
+from bot.terminal.paper import SafeConsole, format_json_line, open_console
+from bot.terminal.report import render_report, render_reply_outcome
 from bot.terminal.requests import DiagnoseRequest
-from bot.terminal.shared import looking, note_without_inventory, refuse_without_inventory, stage_of
+from bot.terminal.shared import open_command_world, warn_without_inventory, refuse_without_inventory, open_stage
 from graph.ports import Progress
-from graph.reading.files import handed_in
-from graph.reading.groups import hosts_named
+from graph.reading.files import build_attachment
+from graph.reading.groups import resolve_hosts_and_groups
 from graph.report import Report
-from graph.state import Incident, Item
+from graph.state import IncidentState, InboxItem
 from tools.inventory.ranges import BadRange
 
 if TYPE_CHECKING:
-    from bot.terminal.conversation import ToldReply
+    from bot.terminal.conversation import ReplyOutcome
     from deploy.sandbox.cluster.doors.stage import Stage
 
-BETWEEN = 60.0
+MESSAGE_INTERVAL_SECONDS = 60.0
 """Seconds between two messages of a case, on its clock."""
 
 
-async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
+async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
     """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
-    (refuse_without_inventory if request.hosts else note_without_inventory)(settings, request.inventory, request.case)
-    stage = stage_of(request.case)
-    async with looking(settings, request.inventory, stage) as world:
-        state, report, told = await _turns(world, first_message(world, request, stage), request, stage, quiet=as_json)
+    (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
+    stage = open_stage(request.case)
+    async with open_command_world(settings, request.inventory, stage) as world:
+        state, report, told = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
-        replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
-        tell(json_line(document(state, report) | replies))
+        replies = {"replies": [row.to_json_row() for row in told]} if request.replies is not None else {}
+        print_text(format_json_line(build_diagnosis_document(state, report) | replies))
     else:
-        paper().print(report_text(state, report))
+        open_console().print(render_report(state, report))
         for row in told:
-            paper().print(told_text(row))
+            open_console().print(render_reply_outcome(row))
     return 0
 
 
-def first_message(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item:
+def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
     """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
     text = request.text or (stage.text if stage else "")
-    data = {"hosts": _named(world, request.hosts)} if request.hosts else {}
+    data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
-    attachments = tuple(handed_in(name, said) for name, said in logs)
-    return Item(
+    attachments = tuple(build_attachment(name, said) for name, said in logs)
+    return InboxItem(
         id="terminal-1",
         kind="mention",
-        incident=_incident(request.case),
+        incident=_get_incident_id(request.case),
         at=world.ports.clock.now(),
         text=text,
         attachments=attachments,
@@ -68,7 +68,7 @@ def first_message(world: World, request: DiagnoseRequest, stage: "Stage | None")
     )
 
 
-def _incident(case: Path | None) -> str:
+def _get_incident_id(case: Path | None) -> str:
     """A new id; that of a case is always the same, so that the same case gives the same answer."""
     if case:
         return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
@@ -77,19 +77,19 @@ def _incident(case: Path | None) -> str:
     return new_incident_id()
 
 
-def _named(world: World, ranges: str) -> str:
+def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
     inventory = world.ports.inventory
     try:
-        return " ".join(host.name for host in inventory.pick(ranges))
+        return " ".join(host.name for host in inventory.select_hosts(ranges))
     except BadRange as why:
-        read = hosts_named(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
+        read = resolve_hosts_and_groups(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
         if read.hosts and not read.unknown:
             return " ".join(read.hosts)
         raise Refusal(f"--hosts: {why}", 2) from why
 
 
 @dataclass(slots=True)
-class LiveLine:
+class LiveProgressLine:
     """What the live line shows: the stage, how many checks have answered, the open hypotheses."""
 
     live: Live | None
@@ -98,31 +98,31 @@ class LiveLine:
     async def __call__(self, progress: Progress) -> None:
         self.latest = progress
         if self.live:
-            self.live.update(_line(progress))
+            self.live.update(_format_progress_line(progress))
 
 
-def _line(progress: Progress) -> Text:
+def _format_progress_line(progress: Progress) -> Text:
     done = f" {progress.done}/{progress.total}" if progress.total else ""
     return Text.assemble((f"{progress.stage}{done} ", "bold cyan"), progress.line, ("  " + " · ".join(progress.hypotheses[:3]), "dim"))
 
 
 @contextlib.contextmanager
-def watched(*, quiet: bool) -> Iterator[LiveLine]:
+def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
     """A live line on stderr where somebody sits there."""
-    err = Paper(stderr=True)
+    err = SafeConsole(stderr=True)
     if quiet or not err.is_terminal:
-        yield LiveLine(None)
+        yield LiveProgressLine(None)
         return
     with Live(Text("…"), console=err, transient=True, refresh_per_second=8) as live:
-        yield LiveLine(live)
+        yield LiveProgressLine(live)
 
 
-async def _turns(
-    world: World, item: Item, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
-) -> tuple[Incident, Report, "list[ToldReply]"]:
+async def _run_turns(
+    world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
+) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
     """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
-    from bot.terminal.conversation import PlayedThread, no_wait
+    from bot.terminal.conversation import LocalThread, skip_waiting
 
-    with watched(quiet=quiet) as watch:
-        wait = partial(stage.wait, BETWEEN) if stage else no_wait
-        return await PlayedThread(world, wait, watch).play(item, request.replies or ())
+    with show_live_progress(quiet=quiet) as watch:
+        wait = partial(stage.wait, MESSAGE_INTERVAL_SECONDS) if stage else skip_waiting
+        return await LocalThread(world, wait, watch).run_conversation(item, request.replies or ())

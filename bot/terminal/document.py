@@ -2,46 +2,46 @@
 
 from typing import Any
 
-from graph.reading.files import in_words
+from graph.reading.files import format_file_read
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Hypothesis, Incident
+from graph.rows import IncidentView
+from graph.state import Hypothesis, IncidentState
 
-SCHEMA = 1
-ACTION = {"label", "rung", "remedy", "target", "via", "args", "argv", "command", "risk", "digest"}
+SCHEMA_VERSION = 1
+ACTION_FIELDS = {"label", "rung", "remedy", "target", "via", "args", "argv", "command", "risk", "digest"}
 
 
-def document(state: Incident, report: Report) -> dict[str, Any]:
+def build_diagnosis_document(state: IncidentState, report: Report) -> dict[str, Any]:
     """What `rackmedic diagnose --json` prints."""
-    rows = IncidentRows(state)
+    rows = IncidentView(state)
     ticket = rows.ticket
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "incident": rows.id,
         "outcome": report.outcome,
         "headline": report.headline,
-        "root_causes": [_cause(cause) for cause in report.root_causes],
+        "root_causes": [_build_cause_row(cause) for cause in report.root_causes],
         "about": report.about.model_dump(mode="json") if report.about else None,
         "also_seen": list(report.also_seen),
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
         "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],
         "read_as": dict(report.read_as),
-        "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": in_words(row)} for row in report.files],
+        "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": format_file_read(row)} for row in report.files],
         "questions": list(report.questions),
         "likely": report.likely.model_dump(mode="json") if report.likely else None,
         "outside": report.outside,
         "ideas": [row.model_dump(mode="json") for row in report.ideas],
         "doubts": list(report.doubts),
         "guide": report.guide.model_dump(mode="json") if report.guide else None,
-        "actions": [row.model_dump(include=ACTION) for row in report.actions],
+        "actions": [row.model_dump(include=ACTION_FIELDS) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,
         "without_model": report.without_model,
         "stats": rows.stats.model_dump(),
     }
 
 
-def _cause(cause: Hypothesis) -> dict[str, Any]:
+def _build_cause_row(cause: Hypothesis) -> dict[str, Any]:
     return {
         "label": cause.label,
         "hosts": list(cause.hosts),

@@ -8,49 +8,49 @@ from typing import Any
 
 from rich.text import Text
 
-from bot.cards.approvals.files import known_of
+from bot.cards.approvals.files import build_file_rows
 from bot.refusal import Refusal
-from bot.run.world import World
+from bot.run.world import DiagnosisRuntime
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from bot.terminal.paper import indented, paper
+from bot.terminal.edge import print_text
+from bot.terminal.paper import indent_renderable, open_console
 from bot.terminal.requests import DryRunRequest
-from bot.terminal.shared import looking, refuse_without_inventory, stage_of
-from kb.scan import lines_in
-from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
-from tools.acting.conditions import ConditionSeen, process_start
-from tools.acting.deletes import Deletes, would_delete
-from tools.acting.dry_run import preview
-from tools.acting.identity import boot_id
+from bot.terminal.shared import open_command_world, refuse_without_inventory, open_stage
+from kb.scan import split_lines
+from tools.acting.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
+from tools.acting.conditions import ConditionResult, read_process_start
+from tools.acting.deletes import DeletePreview, preview_delete
+from tools.acting.dry_run import preview_conditions
+from tools.acting.identity import read_boot_id
 from tools.action import Action
 from tools.inventory.hosts import Host
 from tools.remedies import REMEDIES
-from tools.remedies.row import BadArgument, Remedy, fill
+from tools.remedies.row import BadArgument, Remedy, fill_slots
 from tools.transport import Transport, Unreachable
 
-MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: ("no ", "red"), None: ("?  ", "yellow")}
+CONDITION_MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: ("no ", "red"), None: ("?  ", "yellow")}
 
 
-async def dry_run_once(settings: Settings, request: DryRunRequest) -> int:
+async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int:
     """Open the world, try, print; the exit code. Raises Refusal for what cannot be asked."""
-    remedy = _known(request.remedy)
+    remedy = _get_remedy(request.remedy)
     refuse_without_inventory(settings, request.inventory, request.case)
-    async with looking(settings, request.inventory, stage_of(request.case)) as world:
-        return await rehearse(world, remedy, request)
+    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+        return await preview_remedy(world, remedy, request)
 
 
-async def rehearse(world: World, remedy: Remedy, request: DryRunRequest) -> int:
+async def preview_remedy(world: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
     """Print what would happen; 0 where everything holds that must, else 1. Raises Refusal where the remedy does not fit the host."""
-    action, seen = await _seen(remedy, request, world)
-    gone = await would_delete(action, world.transport)
+    action, seen = await _preview_action(remedy, request, world)
+    gone = await preview_delete(action, world.transport)
     if request.as_json:
-        tell(json.dumps({"schema": 1, **_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})}))
+        print_text(json.dumps({"schema": 1, **_build_preview_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})}))
     else:
-        _print(remedy, action, seen, gone)
+        _print_preview(remedy, action, seen, gone)
     return int(any(row.ok is not True for row in seen))
 
 
-def _known(name: str) -> Remedy:
+def _get_remedy(name: str) -> Remedy:
     remedy = REMEDIES.get(name)
     if remedy is None or remedy.at == "fleet":
         known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
@@ -58,36 +58,36 @@ def _known(name: str) -> Remedy:
     return remedy
 
 
-async def _seen(remedy: Remedy, request: DryRunRequest, world: World) -> tuple[Action, Sequence[ConditionSeen]]:
+async def _preview_action(remedy: Remedy, request: DryRunRequest, world: DiagnosisRuntime) -> tuple[Action, Sequence[ConditionResult]]:
     hosts = world.ports.inventory.hosts
     target = hosts.get(request.host)
     if target is None:
         raise Refusal(f"{request.host} is not in the inventory", 2)
     try:
-        via = via_of(remedy, target, hosts)
-        values = await _values(remedy, request, target, world.transport)
-        seen = HostSeen(await boot_id(via.name, world.transport))
-        action = build(ActionWanted(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=catalogue_hash())
+        via = find_execution_host(remedy, target, hosts)
+        values = await _collect_arguments(remedy, request, target, world.transport)
+        seen = HostIdentity(await read_boot_id(via.name, world.transport))
+        action = build_action(ActionRequest(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=compute_catalogue_hash())
     except BadArgument as why:
         raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
     except Unreachable as why:
         raise Refusal(f"{why.host}: {why.why}") from why
-    return action, await preview(action, world.transport, controller=target.controller)
+    return action, await preview_conditions(action, world.transport, controller=target.controller)
 
 
-async def _values(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
+async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
     """As they were typed; the start of a process is read where it was not."""
     values = dict(part.partition("=")[::2] for part in request.values)
     if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
-        started = await process_start(values["pid"], target.name, transport)
+        started = await read_process_start(values["pid"], target.name, transport)
         values["ticks"] = started.saw if started.ok else ""
     return values
 
 
-def _document(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> dict[str, Any]:
+def _build_preview_document(remedy: Remedy, action: Action, seen: Sequence[ConditionResult]) -> dict[str, Any]:
     return {
         "remedy": action.remedy,
-        "does": fill(remedy.does, {**action.args, "target": action.target}),
+        "does": fill_slots(remedy.does, {**action.args, "target": action.target}),
         "risk": action.risk,
         "blast": remedy.blast,
         "target": action.target,
@@ -99,11 +99,11 @@ def _document(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> 
         "undo": action.undo,
         "back": remedy.back,
         "heavier": remedy.heavier,
-        "would": _would(seen),
+        "would": _format_verdict(seen),
     }
 
 
-def _would(seen: Sequence[ConditionSeen]) -> str:
+def _format_verdict(seen: Sequence[ConditionResult]) -> str:
     if stops := [row.says for row in seen if row.ok is False]:
         return f"be refused: not so: {'; '.join(stops)}"
     if blind := [row.says for row in seen if row.ok is None]:
@@ -111,8 +111,8 @@ def _would(seen: Sequence[ConditionSeen]) -> str:
     return "start, once people have approved it"
 
 
-def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: Deletes | None) -> None:
-    console, told = paper(), _document(remedy, action, seen)
+def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResult], gone: DeletePreview | None) -> None:
+    console, told = open_console(), _build_preview_document(remedy, action, seen)
     where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
     console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {told['does']}"))
@@ -121,13 +121,13 @@ def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: 
         ("runs on", f"{where}, as root by its node kit"),
         ("proved by", ", ".join(action.proof)),
     ):
-        console.print(indented(Text.assemble((f"{name}: ", "dim"), said)))
-    console.print(indented(Text.assemble(("taken back by: ", "dim"), back)))
-    console.print(indented(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
-    for name, value in known_of(gone) if gone else ():
-        console.print(indented(Text.assemble((f"{name}: ", "dim"), value)))
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), said)))
+    console.print(indent_renderable(Text.assemble(("taken back by: ", "dim"), back)))
+    console.print(indent_renderable(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
+    for name, value in build_file_rows(gone) if gone else ():
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), value)))
     for row in seen:
-        mark, style = MARKS[row.ok]
-        saw = f" (it says {lines_in(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
-        console.print(indented(Text.assemble((mark, style), f" {row.says}{saw}")))
+        mark, style = CONDITION_MARKS[row.ok]
+        saw = f" (it says {split_lines(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
+        console.print(indent_renderable(Text.assemble((mark, style), f" {row.says}{saw}")))
     console.print(Text(f"It would {told['would']}."))

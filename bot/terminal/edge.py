@@ -13,67 +13,67 @@ from bot.refusal import Refusal
 T = TypeVar("T")
 
 
-def fail(message: str, code: int = 1) -> NoReturn:
+def exit_with_error(message: str, code: int = 1) -> NoReturn:
     """One sentence on stderr and out; what of it is a stranger's commands no terminal."""
-    complain(message)
+    print_error(message)
     raise typer.Exit(code)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """One sentence on stderr."""
-    tell(f"rackmedic: {message}", err=True)
+    print_text(f"rackmedic: {message}", err=True)
 
 
-def tell(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
+def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
     """Print: what of it would act upon the terminal, or is not seen, stands there as its code. Everything that commands print goes through here or
-    through `bot.terminal.paper.Paper`."""
-    from kb.redact import visible
+    through `bot.terminal.paper.SafeConsole`."""
+    from kb.redact import show_invisible
 
-    print(visible(letters(str(text))), end=end, file=sys.stderr if err else sys.stdout, flush=flush)
+    print(show_invisible(replace_surrogates(str(text))), end=end, file=sys.stderr if err else sys.stdout, flush=flush)
 
 
-def hand_out(content: bytes, *, text: bool) -> None:
+def write_to_stdout(content: bytes, *, text: bool) -> None:
     """A document on standard output: a text as everything that is printed, a picture or a PDF as it is."""
     if text:
-        tell(content.decode("utf-8", "replace"), end="")
+        print_text(content.decode("utf-8", "replace"), end="")
         return
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
-def letters(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with `?` for bytes that were none of UTF-8, which no store, file or model takes."""
     return text.encode("utf-8", "replace").decode()
 
 
-def answer(ask: Callable[[], T]) -> T:
+def call_or_exit(ask: Callable[[], T]) -> T:
     """Its value; a refusal is its sentence and its exit code."""
     try:
         return ask()
     except Refusal as why:
-        fail(str(why), why.code)
+        exit_with_error(str(why), why.code)
 
 
-AGAIN = 1.0
+CANCEL_RETRY_SECONDS = 1.0
 """Seconds that what was interrupted has for putting things in order before it is told again."""
 
 
-def run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run an async command; its value is the exit code, Ctrl-C is 130."""
     import asyncio
 
-    from bot.run.garbage import calm
+    from bot.run.garbage import relax_garbage_collection
 
-    calm()
+    relax_garbage_collection()
     try:
-        code = answer(lambda: asyncio.run(_until_interrupted(work)))
+        code = call_or_exit(lambda: asyncio.run(_run_until_interrupted(work)))
     except (KeyboardInterrupt, asyncio.CancelledError):  # asyncio passes the latter on where something else cancelled us in the same moment
-        tell("interrupted", err=True)
+        print_text("interrupted", err=True)
         code = 130
     raise typer.Exit(code)
 
 
-async def _until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Ctrl-C cancels until that is heard: before Python 3.12 `asyncio.wait_for` loses a cancellation that comes in the moment its wait ends."""
     import asyncio
     import signal
@@ -83,20 +83,20 @@ async def _until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> in
     def stop() -> None:
         if task is not None and not task.done():
             task.cancel()
-            loop.call_later(AGAIN, stop)
+            loop.call_later(CANCEL_RETRY_SECONDS, stop)
 
     with contextlib.suppress(ValueError, RuntimeError):  # a thread beside the main one hears no signals
         loop.add_signal_handler(signal.SIGINT, stop)
     return await work()
 
 
-def settings(config: Path | None) -> Any:
+def load_settings_or_exit(config: Path | None) -> Any:
     """The settings; every problem with them on a line of its own and out."""
-    from bot.settings import BadSettings, load
+    from bot.settings import BadSettings, load_settings
 
     try:
-        return load(config)
+        return load_settings(config)
     except BadSettings as why:
         for problem in why.problems:
-            tell(problem, err=True)
-        fail(f"{len(why.problems)} problem(s) with the settings", 2)
+            print_text(problem, err=True)
+        exit_with_error(f"{len(why.problems)} problem(s) with the settings", 2)

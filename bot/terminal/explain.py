@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
-from bot.terminal.edge import hand_out, tell
-from bot.terminal.paper import json_line
-from graph.reasoning.contracts import Verified
+from bot.terminal.edge import write_to_stdout, print_text
+from bot.terminal.paper import format_json_line
+from graph.reasoning.contracts import VerificationResult
 from graph.reasoning.nodes import ReasonGraph
-from graph.reasoning.told import in_lines, verdict
+from graph.reasoning.told import render_tree, render_verification
 
 if TYPE_CHECKING:
     from bot.settings import Settings
-    from graph.ports import Ports
-    from graph.state import Incident
+    from graph.ports import GraphContext
+    from graph.state import IncidentState
 
-SVG = "-"
-NOTHING = "{}: nothing was diagnosed yet, or its reasoning is not kept any more"
+STDOUT_PATH = "-"
+NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,68 +41,68 @@ class ExplainRequest:
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
     """Read it, check it if asked, print it; 1 where a contract is broken. Raises Refusal."""
-    graph, titles, came = await (_played(settings, request) if request.case else _stored(settings, request))
+    graph, titles, came = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
-        from bot.pictures.reasons import picture
+        from bot.pictures.reasons import render_provenance_chart
 
-        _write(request.svg, picture(graph, titles))
+        _write_svg(request.svg, render_provenance_chart(graph, titles))
     elif request.as_json:
-        checked = {} if came is None else {"verified": _row(came)}
-        tell(json_line(graph.document() | checked))
+        checked = {} if came is None else {"verified": _build_verification_row(came)}
+        print_text(format_json_line(graph.to_json_document() | checked))
     else:
-        tell("\n".join(in_lines(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
+        print_text("\n".join(render_tree(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
         if came is not None:
-            tell("\n".join(("", *verdict(came))))
+            print_text("\n".join(("", *render_verification(came))))
     return 1 if came is not None and came.broken else 0
 
 
-def _row(came: Verified) -> dict[str, object]:
+def _build_verification_row(came: VerificationResult) -> dict[str, object]:
     broken = [{"contract": row.contract, "promise": row.promise, "says": row.says} for row in came.broken]
     return {"held": came.held, "broken": broken, "unchecked": list(came.unchecked)}
 
 
-async def _stored(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], Verified | None]:
+async def _load_stored_reasoning(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
     """Of an incident of `rackmedic serve`: nothing is asked of any host."""
-    from bot.run.world import open_world
-    from bot.terminal.stored import stored
-    from graph.stored import StoredIncidents
+    from bot.run.world import open_diagnosis_runtime
+    from bot.terminal.stored import open_persistent_store
+    from graph.stored import IncidentStateReader
 
-    async with stored(settings, "incidents") as store:
-        state = await StoredIncidents(store.redis).state(request.incident)
-        async with open_world(settings, lasting=True, front=True) as world:
-            return await _of(state, world.ports, request)
+    async with open_persistent_store(settings, "incidents") as store:
+        state = await IncidentStateReader(store.redis).load_state(request.incident)
+        async with open_diagnosis_runtime(settings, lasting=True, front=True) as world:
+            return await _load_reasoning(state, world.ports, request)
 
 
-async def _played(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], Verified | None]:
+async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
     """Of a case of the sandbox, diagnosed now."""
-    from bot.terminal.conversation import PlayedThread, no_wait
-    from bot.terminal.diagnose import first_message, watched
+    from bot.terminal.conversation import LocalThread, skip_waiting
+    from bot.terminal.diagnose import build_first_message, show_live_progress
     from bot.terminal.requests import DiagnoseRequest
-    from bot.terminal.shared import looking, stage_of
+    from bot.terminal.shared import open_command_world, open_stage
 
-    asked, stage = DiagnoseRequest("", case=request.case), stage_of(request.case)
-    async with looking(settings, None, stage) as world:
-        with watched(quiet=request.as_json) as watch:
-            state, _, _ = await PlayedThread(world, no_wait, watch).play(first_message(world, asked, stage), ())
-        return await _of(state, world.ports, request)
+    asked, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
+    async with open_command_world(settings, None, stage) as world:
+        with show_live_progress(quiet=request.as_json) as watch:
+            state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(build_first_message(world, asked, stage), ())
+        return await _load_reasoning(state, world.ports, request)
 
 
-async def _of(state: "Incident", ports: "Ports", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], Verified | None]:
-    from graph.incident.thinking.checked import kept_reasoning, verified
+async def _load_reasoning(state: "IncidentState", ports: "GraphContext", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
+    from graph.incident.thinking.checked import load_reasoning, verify_stored_reasoning
 
     name = request.incident or state.get("id", "")
-    graph = await kept_reasoning(state, ports.evidence)
+    graph = await load_reasoning(state, ports.evidence)
     if graph is None:
-        raise Refusal(NOTHING.format(name))
-    return graph, ports.taxonomy.titles, await verified(graph, ports) if request.verify else None
+        raise Refusal(NO_REASONING_TEXT.format(name))
+    return graph, ports.taxonomy.titles, await verify_stored_reasoning(graph, ports) if request.verify else None
 
 
-def _write(out: Path, content: bytes) -> None:
-    if str(out) == SVG:
-        hand_out(content, text=True)
+def _write_svg(out: Path, content: bytes) -> None:
+    if str(out) == STDOUT_PATH:
+        write_to_stdout(content, text=True)
         return
     try:
         out.write_bytes(content)
     except OSError as why:
         raise Refusal(f"--svg {out}: cannot be written: {why.strerror}") from why
-    tell(f"{out}: the reasoning as a picture, {len(content):,} bytes.")
+    print_text(f"{out}: the reasoning as a picture, {len(content):,} bytes.")

@@ -7,69 +7,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.pictures.drawing import Drawing
-from bot.postmortem.drawings import DrawnFrom, FactsGone
-from bot.postmortem.figures import reached
-from bot.postmortem.formats import FORMATS, PageFormat, format_asked
-from bot.postmortem.gather import IncidentSources, called_by_id
+from bot.postmortem.drawings import DrawingSource, FactsNotKept
+from bot.postmortem.figures import build_bandwidth_expectation
+from bot.postmortem.formats import FORMATS, PageFormat, parse_page_format
+from bot.postmortem.gather import IncidentSources, use_id_as_name
 from bot.refusal import Refusal
-from bot.run.world import World
-from graph.report import Report, ShownOutput, ShownPicture
-from graph.rows import IncidentRows
-from kb.redact import visible
-from kb.scan import lines_in
+from bot.run.world import DiagnosisRuntime
+from graph.report import Report, AttachedOutput, AttachedChart
+from graph.rows import IncidentView
+from kb.redact import show_invisible
+from kb.scan import split_lines
 
 if TYPE_CHECKING:
-    from bot.terminal.conversation import PlayedThread
-    from tools.ledger.book import Book
+    from bot.terminal.conversation import LocalThread
+    from tools.ledger.book import LedgerReader
 
-NO_LEDGER = "a terminal decides nothing"
-GONE = "not kept any more"
+NO_LEDGER_REASON = "a terminal decides nothing"
+NOT_KEPT_TEXT = "not kept any more"
 
 
 @dataclass(slots=True)
-class HandedOut:
+class AnswerFiles:
     """`folder`: where files go; None prints them. `ledger` is None where nothing can be decided."""
 
-    world: World
-    thread: "PlayedThread"
+    world: DiagnosisRuntime
+    thread: "LocalThread"
     folder: Path | None = None
-    ledger: "Book | None" = None
+    ledger: "LedgerReader | None" = None
 
     def __post_init__(self) -> None:
         if self.folder is not None:
-            self.folder = usable(self.folder)
+            self.folder = make_folder(self.folder)
 
-    async def lines(self, report: Report, asked: str) -> list[str]:
+    async def render_lines(self, report: Report, asked: str) -> list[str]:
         """What to print of it: the things themselves, or where they were written. Raises Refusal where they cannot be written."""
-        shown = [line for row in report.shown for line in await self._output(row)]
-        rows = IncidentRows(await self.thread.state_of(""))
-        drawn = [line for wanted in report.pictures if wanted.asked for line in await self._picture(wanted, rows)]
-        return [*shown, *drawn, *(await self._page(rows.id, asked) if report.page else [])]
+        shown = [line for row in report.shown for line in await self._render_output(row)]
+        rows = IncidentView(await self.thread.get_state(""))
+        drawn = [line for wanted in report.pictures if wanted.asked for line in await self._render_picture(wanted, rows)]
+        return [*shown, *drawn, *(await self._render_page(rows.id, asked) if report.page else [])]
 
-    async def _output(self, row: ShownOutput) -> list[str]:
-        text = await self.world.ports.evidence.get(row.sha256)
+    async def _render_output(self, row: AttachedOutput) -> list[str]:
+        text = await self.world.ports.evidence.get_text(row.sha256)
         if text is None:
-            return [f"{row.name}: {GONE}"]
-        return self._put(row.name, text.encode()) or [f"{row.name}:", *(visible(line) for line in lines_in(text))]
+            return [f"{row.name}: {NOT_KEPT_TEXT}"]
+        return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
 
-    async def _picture(self, wanted: ShownPicture, rows: IncidentRows) -> list[str]:
+    async def _render_picture(self, wanted: AttachedChart, rows: IncidentView) -> list[str]:
         """In a folder the picture and its rows; else the rows."""
         try:
-            drawing = await self._drawn_from().drawing(wanted, rows)
-        except FactsGone:
-            return [f"the picture: its numbers are {GONE}"]
+            drawing = await self._build_drawing_source().build_drawing(wanted, rows)
+        except FactsNotKept:
+            return [f"the picture: its numbers are {NOT_KEPT_TEXT}"]
         if self.folder is None:
             return [line.rstrip() for line in drawing.text.split("\n")]
-        return [*self._put(f"{drawing.name}.png", _png(drawing)), *self._put(f"{drawing.name}.txt", drawing.text.encode())]
+        return [*self._save_file(f"{drawing.name}.png", _draw_png(drawing)), *self._save_file(f"{drawing.name}.txt", drawing.text.encode())]
 
-    async def _page(self, incident: str, asked: str) -> list[str]:
+    async def _render_page(self, incident: str, asked: str) -> list[str]:
         """As a PDF, or in the format that was asked for; on paper that only takes text as Markdown."""
-        written: PageFormat = format_asked(asked) if self.folder is not None else "md"
-        page = await self._sources().for_operators(incident)
+        written: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
+        page = await self._build_incident_sources().build_operator_page(incident)
         content = FORMATS[written].write(page)
-        return self._put(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
+        return self._save_file(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
 
-    def _put(self, name: str, content: bytes) -> list[str]:
+    def _save_file(self, name: str, content: bytes) -> list[str]:
         """Written, and where; nothing where there is no folder."""
         if self.folder is None:
             return []
@@ -80,26 +80,26 @@ class HandedOut:
             raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
         return [f"saved {file} ({len(content):,} bytes)"]
 
-    def _drawn_from(self) -> DrawnFrom:
+    def _build_drawing_source(self) -> DrawingSource:
         ports = self.world.ports
-        made = DrawnFrom(ports.evidence, called_by_id, ports.taxonomy.titles, partial(reached, ports.inventory, ports.skus))
-        return made if self.ledger is None else DrawnFrom(made.evidence, made.name_of, made.titles, made.expected, self.ledger.of_incident)
+        made = DrawingSource(ports.evidence, use_id_as_name, ports.taxonomy.titles, partial(build_bandwidth_expectation, ports.inventory, ports.skus))
+        return made if self.ledger is None else DrawingSource(made.evidence, made.name_of, made.titles, made.expected, self.ledger.list_incident_records)
 
-    def _sources(self) -> IncidentSources:
+    def _build_incident_sources(self) -> IncidentSources:
         ports = self.world.ports
         return IncidentSources(
-            self.thread.state_of,
+            self.thread.get_state,
             ports.evidence,
             ports.clock,
             self.ledger,
-            NO_LEDGER,
-            self.thread.course_of,
+            NO_LEDGER_REASON,
+            self.thread.get_metrics,
             titles=ports.taxonomy.titles,
-            expected=partial(reached, ports.inventory, ports.skus),
+            expected=partial(build_bandwidth_expectation, ports.inventory, ports.skus),
         )
 
 
-def usable(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     """The folder, made where it is not there. Raises Refusal."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,5 +108,5 @@ def usable(folder: Path) -> Path:
     return folder
 
 
-def _png(drawing: Drawing) -> bytes:
+def _draw_png(drawing: Drawing) -> bytes:
     return drawing.draw("png")

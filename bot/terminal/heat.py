@@ -5,34 +5,34 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from bot.pictures.heat import picture
-from bot.terminal.requests import picture_kind
-from tools.heat import MOST_ROWS, Heat
-from tools.inventory.ranges import fold
+from bot.pictures.heat import render_heatmap
+from bot.terminal.requests import parse_picture_format
+from tools.heat import MAX_ROWS, Heatmap
+from tools.inventory.ranges import fold_host_names
 
 
-def heat_table(heat: Heat) -> Table:
+def render_heatmap_table(heat: Heatmap) -> Table:
     """The map in the terminal: the hosts farthest from the median, coloured from blue over the median to red."""
-    spread = heat.spread()
+    spread = heat.compute_spread()
     if spread is None:
-        return Table("host", title=f"{heat.key}: no value was read", caption=f"no value: {fold(heat.hosts)}", title_justify="left")
+        return Table("host", title=f"{heat.key}: no value was read", caption=f"no value: {fold_host_names(heat.hosts)}", title_justify="left")
     low, middle, high = spread
     gpus = heat.columns
-    rows = {host: heat.row(host, gpus) for host in heat.hosts}
+    rows = {host: heat.get_row(host, gpus) for host in heat.hosts}
     known = {host: row for host, row in rows.items() if any(value is not None for value in row)}
-    shown = sorted(known, key=lambda host: -max(abs(value - middle) for value in known[host] if value is not None))[:MOST_ROWS]
+    shown = sorted(known, key=lambda host: -max(abs(value - middle) for value in known[host] if value is not None))[:MAX_ROWS]
     unit = f" {heat.unit}" if heat.unit else ""
     title = f"{heat.key}{unit}: {low:g} to {high:g}, median {middle:g}"
     rest = [host for host in known if host not in set(shown)]
     blind = [host for host in heat.hosts if host not in known]
-    notes = ([f"nearer the median: {fold(rest)}"] if rest else []) + ([f"no value: {fold(blind)}"] if blind else [])
+    notes = ([f"nearer the median: {fold_host_names(rest)}"] if rest else []) + ([f"no value: {fold_host_names(blind)}"] if blind else [])
     table = Table("host", *gpus, title=title, caption="\n".join(notes) or None, title_justify="left", caption_justify="left")
     for host in sorted(shown, key=list(heat.hosts).index):
-        table.add_row(host, *(_cell(value, low, high) for value in known[host]))
+        table.add_row(host, *(_render_cell(value, low, high) for value in known[host]))
     return table
 
 
-def _cell(value: float | None, low: float, high: float) -> Text:
+def _render_cell(value: float | None, low: float, high: float) -> Text:
     if value is None:
         return Text("?", style="dim")
     part = (value - low) / (high - low) if high > low else 0.0
@@ -40,6 +40,6 @@ def _cell(value: float | None, low: float, high: float) -> Text:
     return Text(f"{value:g}", style=f"rgb({red},{round(200 - 110 * part)},{blue})" + (" bold" if part > 0.8 else ""))
 
 
-def write(heat: Heat, out: Path) -> None:
+def write_heatmap_image(heat: Heatmap, out: Path) -> None:
     """The picture as a file, its kind by the name."""
-    out.write_bytes(picture(heat, picture_kind(out)))
+    out.write_bytes(render_heatmap(heat, parse_picture_format(out)))

@@ -12,19 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import BadSite, site_checks, site_filters, site_guides, site_incidents, site_pages, site_rules, site_skus, site_taxonomy
+from bot.run.site import BadSite, load_all_checks, load_site_filters, load_site_guides, load_site_incidents, load_site_pages, load_site_rules, load_site_skus, load_site_taxonomy
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from bot.terminal.paper import paper
-from kb.history.bm25 import Corpus
+from bot.terminal.edge import print_text
+from bot.terminal.paper import open_console
+from kb.history.bm25 import BM25Corpus
 from kb.redact import redact
 from kb.taxonomy.labels import Leaf, Taxonomy
 
-Kind = Literal["leaf", "incident", "page"]
-KINDS: Final[tuple[Kind, ...]] = ("leaf", "incident", "page")
-TWICE_AS_TELLING: Final = 2
+KnowledgeKind = Literal["leaf", "incident", "page"]
+KINDS: Final[tuple[KnowledgeKind, ...]] = ("leaf", "incident", "page")
+TITLE_WEIGHT: Final = 2
 """How often a title counts beside the text below it."""
-NEXT_TO_NOTHING: Final = 0.05
+MIN_LIKENESS: Final = 0.05
 """Likeness under which two texts share no more than common words: then nothing is claimed to be found."""
 
 
@@ -33,7 +33,7 @@ class KnowledgeRow:
     """One thing that is known, whatever it is."""
 
     id: str
-    kind: Kind
+    kind: KnowledgeKind
     label: str
     title: str
     text: str
@@ -44,12 +44,12 @@ class KnowledgeRow:
     """Of an incident; 0 where it is not known."""
 
 
-def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
+def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
     """Leaves, past incidents and pages. Raises BadSite for files of the site that cannot be used."""
-    taxonomy, built_in = site_taxonomy(settings.kb_dir), frozenset(site_taxonomy(None).leaves)
-    seeds = {one.id for one in site_incidents(None)}
+    taxonomy, built_in = load_site_taxonomy(settings.kb_dir), frozenset(load_site_taxonomy(None).leaves)
+    seeds = {one.id for one in load_site_incidents(None)}
     leaves = [
-        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, _what(leaf), " ".join(leaf.sources), leaf.label not in built_in)
+        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, _describe_leaf(leaf), " ".join(leaf.sources), leaf.label not in built_in)
         for leaf in taxonomy.leaves.values()
     ]
     incidents = [
@@ -58,65 +58,65 @@ def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
             "incident",
             one.label,
             one.title,
-            _told(one.description, one.root_cause, one.resolution),
+            _join_texts(one.description, one.root_cause, one.resolution),
             one.source_url,
             one.id not in seeds,
             one.year or int(one.on[:4] or 0),
         )
-        for one in site_incidents(settings.kb_dir, taxonomy)
+        for one in load_site_incidents(settings.kb_dir, taxonomy)
     ]
     pages = [
         KnowledgeRow(page.id, "page", " ".join(page.labels), page.title, page.text, page.source, True)
-        for page in site_pages(settings.kb_dir, taxonomy)
+        for page in load_site_pages(settings.kb_dir, taxonomy)
     ]
     return (*leaves, *incidents, *pages)
 
 
-def _what(leaf: Leaf) -> str:
+def _describe_leaf(leaf: Leaf) -> str:
     return f"{leaf.description} No look decides it: only words tell of it." if leaf.only_words else leaf.description
 
 
-def search(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
+def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
     """Past incidents and pages that a text is like, best first. Exit 1 where nothing is."""
-    found = ranked(everything(settings), redact(text), most)
+    found = rank_by_likeness(load_knowledge(settings), redact(text), most)
     if as_json:
         items = [
             {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
             for one, score in found
         ]
-        tell(json.dumps({"schema": 1, "items": items}))
+        print_text(json.dumps({"schema": 1, "items": items}))
     elif found:
         table = Table("", header_style="bold", box=None)
         for name in ("id", "label", "what"):
             table.add_column(name, no_wrap=name != "what", overflow="fold")
         for one, score in found:
             table.add_row(f"{score:.0%}", one.id, one.label, Text(one.title))
-        paper(whole=True).print(table)
+        open_console(whole=True).print(table)
     else:
-        paper().print(Text("Nothing is known that is like it."))
+        open_console().print(Text("Nothing is known that is like it."))
     return 0 if found else 1
 
 
-def ranked(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
+def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
     """Incidents and pages with how much they are alike, 0 to 1. Pure."""
     rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
-    texts = {name: " ".join((*[one.title] * TWICE_AS_TELLING, one.text)) for name, one in rows.items()}
-    corpus = Corpus.of(texts)
-    best = [(name, round(corpus.likeness(text, texts[name]), 4)) for name in corpus.scores(text)]
+    texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
+    corpus = BM25Corpus.build(texts)
+    best = [(name, round(corpus.compute_similarity(text, texts[name]), 4)) for name in corpus.score_documents(text)]
     best.sort(key=lambda row: (-row[1], row[0]))
-    return [(rows[name], score) for name, score in best[:most] if score >= NEXT_TO_NOTHING]
+    return [(rows[name], score) for name, score in best[:most] if score >= MIN_LIKENESS]
 
 
-def show(settings: Settings, name: str, *, as_json: bool) -> int:
+def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
     """One of them, whole. Raises Refusal for what is not known."""
-    found = [one for one in everything(settings) if one.id == name]
+    found = [one for one in load_knowledge(settings) if one.id == name]
     if not found:
-        like = get_close_matches(name, [one.id for one in everything(settings)], n=3)
+        like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
         raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
     if as_json:
-        tell(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
+        print_text(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
         return 0
-    console = paper(whole=True)
+    console = open_console(whole=True)
     for one in found:
         console.print(
             Text.assemble((one.title, "bold"), f"\n{one.kind} {one.id}", f" · {one.label}" if one.label not in ("", one.id) else "")
@@ -127,27 +127,27 @@ def show(settings: Settings, name: str, *, as_json: bool) -> int:
     return 0
 
 
-def list_all(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
+def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
     """A line each; of one kind, below one label, or the site's own alone."""
     if kind and kind not in KINDS:
         raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
     rows = [
         one
-        for one in everything(settings)
+        for one in load_knowledge(settings)
         if (not kind or one.kind == kind) and f"{one.label}.".startswith(f"{label}." if label else "") and (one.ours or not ours)
     ]
     if as_json:
-        tell(json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]}))
+        print_text(json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]}))
         return 0
-    console = paper(whole=True)
+    console = open_console(whole=True)
     for one in rows:
         console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")))
     return 0
 
 
-def stats(settings: Settings, *, as_json: bool) -> int:
+def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
     """How much is known of what, and which leaves no past incident tells of."""
-    known, taxonomy = everything(settings), site_taxonomy(settings.kb_dir)
+    known, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
     counted = Counter(one.kind for one in known)
     told = Counter(one.label for one in known if one.kind == "incident")
     by_category = Counter(label.partition(".")[0] for label in taxonomy.leaves)
@@ -156,13 +156,13 @@ def stats(settings: Settings, *, as_json: bool) -> int:
         **{f"{kind}s" if kind != "leaf" else "leaves": counted[kind] for kind in KINDS},
         "own": sum(one.ours for one in known),
         "leaves_by_category": dict(by_category),
-        "incidents_by_year": _by_year(known),
+        "incidents_by_year": _count_by_year(known),
         "leaves_without_an_incident": untold,
     }
     if as_json:
-        tell(json.dumps({"schema": 1, **whole}))
+        print_text(json.dumps({"schema": 1, **whole}))
         return 0
-    console = paper(whole=True)
+    console = open_console(whole=True)
     console.print(
         f"{counted['leaf']} leaves, {counted['incident']} past incidents, {counted['page']} pages; {whole['own']} of them this site's own"
     )
@@ -175,44 +175,44 @@ def stats(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-def _by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
+def _count_by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
     return dict(sorted(Counter(one.year for one in known if one.kind == "incident").items()))
 
 
-def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
+def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
     """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
     at = folder or settings.kb_dir
     if at is None:
         raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
     if not at.is_dir():
         raise Refusal(f"{at} is no folder", 2)
-    problems, parts = problems_of(settings.model_copy(update={"kb_dir": at})), [part for part in PARTS if (at / part).is_dir()]
+    problems, parts = find_problems(settings.model_copy(update={"kb_dir": at})), [part for part in FOLDER_PARTS if (at / part).is_dir()]
     if as_json:
-        tell(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
+        print_text(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
     else:
-        paper(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
+        open_console(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
     return 1 if problems else 0
 
 
-PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
+FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
 
 
-def problems_of(settings: Settings) -> list[str]:
+def find_problems(settings: Settings) -> list[str]:
     """Of every part, although an earlier one is refused; labels are held against the taxonomy where that can be read."""
     found: list[str] = []
     taxonomy: Taxonomy | None = None
     try:
-        taxonomy = site_taxonomy(settings.kb_dir)
+        taxonomy = load_site_taxonomy(settings.kb_dir)
     except BadSite as why:
         found += why.problems
     for read in (
-        lambda: site_checks(settings),
-        lambda: site_rules(settings.kb_dir),
-        lambda: site_filters(settings.kb_dir),
-        lambda: site_incidents(settings.kb_dir, taxonomy),
-        lambda: site_pages(settings.kb_dir, taxonomy),
-        lambda: site_guides(settings),
-        lambda: site_skus(settings.kb_dir),
+        lambda: load_all_checks(settings),
+        lambda: load_site_rules(settings.kb_dir),
+        lambda: load_site_filters(settings.kb_dir),
+        lambda: load_site_incidents(settings.kb_dir, taxonomy),
+        lambda: load_site_pages(settings.kb_dir, taxonomy),
+        lambda: load_site_guides(settings),
+        lambda: load_site_skus(settings.kb_dir),
     ):
         try:
             read()
@@ -221,6 +221,6 @@ def problems_of(settings: Settings) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _told(*parts: str) -> str:
+def _join_texts(*parts: str) -> str:
     said: Sequence[str] = [part.strip() for part in parts if part.strip()]
     return "\n".join(said)

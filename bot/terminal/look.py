@@ -10,72 +10,72 @@ from rich.live import Live
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.world import World
+from bot.run.world import DiagnosisRuntime
 from bot.settings import Settings
-from bot.terminal.catalogues import fact_row
-from bot.terminal.differences import Differences
-from bot.terminal.edge import tell
-from bot.terminal.heat import heat_table, write
-from bot.terminal.job import jobs_hosts
-from bot.terminal.paper import Paper, json_line, paper
+from bot.terminal.catalogues import build_fact_row
+from bot.terminal.differences import HostDifferences
+from bot.terminal.edge import print_text
+from bot.terminal.heat import render_heatmap_table, write_heatmap_image
+from bot.terminal.job import resolve_job_hosts
+from bot.terminal.paper import SafeConsole, format_json_line, open_console
 from bot.terminal.requests import LookRequest
-from bot.terminal.shared import looking, refuse_without_inventory, stage_of
-from kb.keys import find
+from bot.terminal.shared import open_command_world, refuse_without_inventory, open_stage
+from kb.keys import find_key
 from kb.redact import redact
 from tools.checks.row import Check
 from tools.fact import Value
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.fleet.reading import is_not_seen
-from tools.heat import Heat
-from tools.inventory.ranges import BadRange, fold
+from tools.fleet.reading import is_unobserved_fact
+from tools.heat import Heatmap
+from tools.inventory.ranges import BadRange, fold_host_names
 
 
-async def look_once(settings: Settings, request: LookRequest) -> int:
+async def run_look_command(settings: Settings, request: LookRequest) -> int:
     """Open the world, ask, print; the exit code. Raises Refusal for what cannot be asked."""
     refuse_without_inventory(settings, request.inventory, request.case)
-    async with looking(settings, request.inventory, stage_of(request.case)) as world:
-        return await look_at(world, request)
+    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+        return await run_checks(world, request)
 
 
-async def look_at(world: World, request: LookRequest) -> int:
+async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
     """Ask and print; 1 when nothing at all could be looked at. Raises Refusal."""
-    hosts, checks = _hosts(world, await _ranges(world, request.hosts)), _checks(world.ports.fleet, request)
-    show = _Lines() if request.as_json else _Screen(world, hosts, checks, Heat(request.heat, hosts) if request.heat else None)
+    hosts, checks = _resolve_hosts(world, await _resolve_ranges(world, request.hosts)), _select_checks(world.ports.fleet, request)
+    show = _JsonLinesOutput() if request.as_json else _ScreenOutput(world, hosts, checks, Heatmap(request.heat, hosts) if request.heat else None)
     with show:
-        async for answer in _answers(world, hosts, checks):
-            show.add(answer)
-    if request.out and isinstance(show, _Screen) and show.heat:
-        Paper(stderr=True).print(Text(_drawn(show.heat, request.out)))
+        async for answer in _stream_answers(world, hosts, checks):
+            show.add_answer(answer)
+    if request.out and isinstance(show, _ScreenOutput) and show.heat:
+        SafeConsole(stderr=True).print(Text(_write_heatmap(show.heat, request.out)))
     return int(not show.looked)
 
 
-def _drawn(heat: Heat, out: Path) -> str:
+def _write_heatmap(heat: Heatmap, out: Path) -> str:
     """What became of the picture: there is none of nothing."""
-    if heat.spread() is None:
+    if heat.compute_spread() is None:
         return f"no heat map: {heat.key} was read nowhere"
-    write(heat, out)
+    write_heatmap_image(heat, out)
     return f"heat map written to {out}"
 
 
-async def _ranges(world: World, hosts: str) -> str:
+async def _resolve_ranges(world: DiagnosisRuntime, hosts: str) -> str:
     """`job:4711` is what the scheduler says its hosts are."""
-    return await jobs_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
+    return await resolve_job_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
 
 
-def _hosts(world: World, ranges: str) -> tuple[str, ...]:
+def _resolve_hosts(world: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
-        return tuple(host.name for host in world.ports.inventory.pick(ranges))
+        return tuple(host.name for host in world.ports.inventory.select_hosts(ranges))
     except BadRange as why:
         raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
 
 
-def _checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
+def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
     """The checks to run; Refusal names every reason why not."""
     unknown = [name for name in request.checks if name not in fleet.checks]
     if unknown:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
-    if request.heat and ((row := find(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
+    if request.heat and ((row := find_key(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
         raise Refusal(f"--heat {request.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
     named = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
     if not named:
@@ -91,107 +91,107 @@ def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
         raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
 
 
-async def _answers(world: World, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[Answer]:
+async def _stream_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
     """Everything asked, as hosts finish. Exclusive checks come last; the fleet runs them only where nobody uses the GPUs."""
     passive = [check for check in checks if not check.exclusive]
-    async for answer in _each(world, hosts, passive):
+    async for answer in _stream_passive_answers(world, hosts, passive):
         yield answer
-    exclusive = [Ask(host, check.id) for check in checks if check.exclusive for host in hosts]
+    exclusive = [CheckRequest(host, check.id) for check in checks if check.exclusive for host in hosts]
     if exclusive:
-        for answer in (await world.ports.fleet.look("look", exclusive, fresh=True)).answers:
+        for answer in (await world.ports.fleet.run_checks("look", exclusive, fresh=True)).answers:
             yield answer
 
 
-async def _each(world: World, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[Answer]:
-    asks = [Ask(host, check.id) for host in hosts for check in checks]
-    async with contextlib.aclosing(world.ports.fleet.each("look", asks)) as finished:
+async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
+    asks = [CheckRequest(host, check.id) for host in hosts for check in checks]
+    async with contextlib.aclosing(world.ports.fleet.stream_host_answers("look", asks)) as finished:
         async for answers in finished:
             for answer in answers:
                 yield answer
 
 
-class _Lines:
+class _JsonLinesOutput:
     """Facts as JSON lines on stdout, flushed host by host, so that a pipe sees them when they are there."""
 
     looked = False
 
-    def __enter__(self) -> "_Lines":
+    def __enter__(self) -> "_JsonLinesOutput":
         return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing is left to print."""
 
-    def add(self, answer: Answer) -> None:
+    def add_answer(self, answer: CheckAnswer) -> None:
         """Print one answer's facts."""
-        self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
+        self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
         for fact in answer.facts:
-            row = {"host": fact.host or answer.host, **fact_row(replace(fact, line=redact(fact.line)))}
-            tell(json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
-        tell(end="", flush=True)
+            row = {"host": fact.host or answer.host, **build_fact_row(replace(fact, line=redact(fact.line)))}
+            print_text(format_json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
+        print_text(end="", flush=True)
 
 
 @dataclass(slots=True)
-class _Screen:
+class _ScreenOutput:
     """The folded view: live on stderr while answers come, whole on stdout at the end, also when somebody interrupts."""
 
-    world: World
+    world: DiagnosisRuntime
     hosts: tuple[str, ...]
     checks: tuple[Check, ...]
-    heat: Heat | None = None
+    heat: Heatmap | None = None
     looked: bool = False
     _told: dict[str, int] = field(default_factory=dict)
-    _differences: Differences = field(init=False)
+    _differences: HostDifferences = field(init=False)
     _live: Live | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._differences = Differences(_expectations(self.world), self._kind)
+        self._differences = HostDifferences(_build_expectations(self.world), self._get_host_kind)
 
-    def _kind(self, host: str) -> str:
+    def _get_host_kind(self, host: str) -> str:
         row = self.world.ports.inventory.hosts[host]
         return row.sku or row.group
 
-    def _kind_known(self, host: str) -> bool:
+    def _has_known_sku(self, host: str) -> bool:
         return self.world.ports.inventory.hosts[host].sku in self.world.ports.skus
 
-    def __enter__(self) -> "_Screen":
-        err = Paper(stderr=True)
+    def __enter__(self) -> "_ScreenOutput":
+        err = SafeConsole(stderr=True)
         if err.is_terminal:
-            self._live = Live(get_renderable=self._partial, console=err, transient=True, refresh_per_second=4)
+            self._live = Live(get_renderable=self._render_partial, console=err, transient=True, refresh_per_second=4)
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
-        console = paper()
-        for part in self._parts():
+        console = open_console()
+        for part in self._render_parts():
             console.print(part, soft_wrap=True)
         if missing := [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]:
-            console.print(Text(f"not asked to the end: {fold(missing)}", style="yellow"), soft_wrap=True)
+            console.print(Text(f"not asked to the end: {fold_host_names(missing)}", style="yellow"), soft_wrap=True)
 
-    def add(self, answer: Answer) -> None:
+    def add_answer(self, answer: CheckAnswer) -> None:
         """Take one answer in."""
-        self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
+        self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
         self._told[answer.host] = self._told.get(answer.host, 0) + 1
-        self._differences.add(answer)
+        self._differences.add_answer(answer)
         if self.heat:
-            self.heat.add(answer.facts)
+            self.heat.add_facts(answer.facts)
 
-    def _partial(self) -> RenderableType:
+    def _render_partial(self) -> RenderableType:
         """What is known so far, cut to a screen."""
         done = sum(self._told.values())
         waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
         head = Text.assemble(
-            (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold(waits)}"[:400] if waits else ""
+            (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold_host_names(waits)}"[:400] if waits else ""
         )
-        return Group(head, *list(self._parts())[: max(4, Paper(stderr=True).height - 4)])
+        return Group(head, *list(self._render_parts())[: max(4, SafeConsole(stderr=True).height - 4)])
 
-    def _parts(self) -> Iterator[RenderableType]:
+    def _render_parts(self) -> Iterator[RenderableType]:
         if self.heat:
-            yield heat_table(self.heat)
+            yield render_heatmap_table(self.heat)
         quiet: dict[tuple[str, ...], list[str]] = {}
         for check in self.checks if not self.heat else ():
-            groups = self._differences.groups(check.id)
+            groups = self._differences.list_host_groups(check.id)
             if len(groups) == 1 and not groups[0].notes:
                 quiet.setdefault(groups[0].hosts, []).append(check.id)
             elif groups:
@@ -199,20 +199,20 @@ class _Screen:
                 yield from (Text(f"  {group}", style="" if group.notes else "green") for group in groups)
         if quiet:
             yield Text("ok on every host that answered", style="bold")
-            yield from (Text(f"  {fold(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
-        if blind := self._differences.blind():
+            yield from (Text(f"  {fold_host_names(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
+        if blind := self._differences.list_unobserved_hosts():
             yield Text("could not look", style="bold yellow")
-            yield from (Text(f"  {row.among(len(self.checks))}") for row in blind)
-        if strangers := [host for host in self.hosts if self._told.get(host) and not self._kind_known(host)]:
-            yield Text(f"no sku in the inventory, compared with each other only: {fold(strangers)}", style="dim")
+            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in blind)
+        if strangers := [host for host in self.hosts if self._told.get(host) and not self._has_known_sku(host)]:
+            yield Text(f"no sku in the inventory, compared with each other only: {fold_host_names(strangers)}", style="dim")
 
 
-def _expectations(world: World) -> Callable[[str, str, str | None], Value]:
+def _build_expectations(world: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
     """What the SKU that the inventory names expects; hosts of no named SKU are compared with each other only."""
 
     def expected(host: str, key: str, device: str | None) -> Value:
         row = world.ports.inventory.hosts.get(host)
         sku = world.ports.skus.get(row.sku) if row else None
-        return sku.expected(key, device) if sku else None
+        return sku.get_expected(key, device) if sku else None
 
     return expected

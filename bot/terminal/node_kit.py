@@ -8,32 +8,32 @@ from pathlib import Path
 
 from bot.refusal import Refusal
 from tools.checks import CHECKS
-from tools.nodekit.generate import kit_files
+from tools.nodekit.generate import build_kit_files
 from tools.remedies import REMEDIES
 
-RUNNABLE = ("rackmedic-look", "rackmedic-act", "install.sh")
-SIGNER = "rackmedic-kit"
+EXECUTABLE_FILES = ("rackmedic-look", "rackmedic-act", "install.sh")
+SIGNER_IDENTITY = "rackmedic-kit"
 """Who signs, in allowed_signers, and what for: a signature that the same key made for something else is none of the kit."""
 
-LIST = "SHA256SUMS"
-SIGNATURE = f"{LIST}.sig"
+CHECKSUM_FILE = "SHA256SUMS"
+SIGNATURE_FILE = f"{CHECKSUM_FILE}.sig"
 
 
 def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
     """Write the kit of today's catalogues into `directory`, made if it is not there, and sign it. The files' paths, scripts first. Raises Refusal."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for stale in (LIST, SIGNATURE):
+        for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
             (directory / stale).unlink(missing_ok=True)
-        paths = [_write(directory / name, text) for name, text in kit_files(CHECKS, REMEDIES).items()]
+        paths = [_write_file(directory / name, text) for name, text in build_kit_files(CHECKS, REMEDIES).items()]
     except OSError as why:
         raise Refusal(f"--out {directory}: cannot be written ({why.strerror}); name a folder that is yours", 2) from why
     return [*paths, *sign_kit(directory, paths, sign)] if sign else paths
 
 
-def _write(path: Path, text: str) -> Path:
+def _write_file(path: Path, text: str) -> Path:
     path.write_text(text)
-    path.chmod(0o755 if path.name in RUNNABLE else 0o644)
+    path.chmod(0o755 if path.name in EXECUTABLE_FILES else 0o644)
     return path
 
 
@@ -44,12 +44,12 @@ def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
             f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
         )
     rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
-    listed = _write(directory / LIST, "".join(rows))
+    listed = _write_file(directory / CHECKSUM_FILE, "".join(rows))
     try:
-        words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER, str(listed)]
+        words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER_IDENTITY, str(listed)]
         said = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
     except OSError as why:
         raise Refusal(f"--sign: ssh-keygen cannot be run ({why.strerror}); install OpenSSH's client") from why
     if said.returncode:
         raise Refusal(f"--sign {key}: {' '.join(said.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
-    return [listed, directory / SIGNATURE]
+    return [listed, directory / SIGNATURE_FILE]

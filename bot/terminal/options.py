@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
-Inventory = Annotated[
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
+InventoryOption = Annotated[
     Path | None,
     typer.Option("--inventory", "-i", metavar="FILE", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
-Sandbox = Annotated[
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
+SandboxOption = Annotated[
     Path | None, typer.Option("--sandbox", metavar="FILE", help="A case file: its simulated cluster instead of real hosts.")
 ]
-Hosts = Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")]
-Attach = Annotated[list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")]
+HostsOption = Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")]
+AttachOption = Annotated[list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")]

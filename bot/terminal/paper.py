@@ -14,16 +14,16 @@ from rich.rule import Rule
 from rich.segment import Segment
 from rich.text import Text, TextType
 
-from bot.terminal.edge import letters
-from kb.redact import visible
+from bot.terminal.edge import replace_surrogates
+from kb.redact import show_invisible
 
-PIPED = 10_000
+PIPED_WIDTH_COLUMNS = 10_000
 """Characters of a line that no terminal wraps; what is longer than that was bounded before."""
-LINE = 80
-_ODD: Final = re.compile(r"[^\x20-\x7e]")
+MAX_RULE_COLUMNS = 80
+_NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
 
 
-class Paper(Console):
+class SafeConsole(Console):
     """Prints no sign of a stranger's that a terminal acts upon or that nobody sees: such a sign stands there as its code. No text is markup."""
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
@@ -31,49 +31,49 @@ class Paper(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See `Console.render`. Cleaned before it is laid out, and once more as it leaves."""
-        for segment in super().render(_shown(renderable), options):
-            yield segment if segment.control else Segment(_safe(segment.text), segment.style)
+        for segment in super().render(_sanitize_renderable(renderable), options):
+            yield segment if segment.control else Segment(_sanitize_text(segment.text), segment.style)
 
 
-def _shown(renderable: RenderableType) -> RenderableType:
+def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
-        return _safe(renderable)
-    if isinstance(renderable, Text) and (plain := _safe(renderable.plain)) != renderable.plain:
+        return _sanitize_text(renderable)
+    if isinstance(renderable, Text) and (plain := _sanitize_text(renderable.plain)) != renderable.plain:
         made = renderable.blank_copy(plain)  # its parts' styles go: their places have moved
         made.stylize(renderable.style)
         return made
     return renderable
 
 
-def _safe(text: str) -> str:
-    return visible(letters(text))
+def _sanitize_text(text: str) -> str:
+    return show_invisible(replace_surrogates(text))
 
 
-def paper(*, whole: bool = False) -> Paper:
+def open_console(*, whole: bool = False) -> SafeConsole:
     """Standard output. COLUMNS wins over both, except for what is `whole` where it is no terminal: a table in which a script looks for words."""
-    return Paper(width=PIPED if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED, 50)).columns)
+    return SafeConsole(width=PIPED_WIDTH_COLUMNS if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED_WIDTH_COLUMNS, 50)).columns)
 
 
-def json_line(row: object) -> str:
+def format_json_line(row: object) -> str:
     """A document on one line. Signs that a terminal would act upon and those that nobody sees are escaped; whoever reads it as JSON gets them back."""
-    return json_shown(json.dumps(row, default=str, ensure_ascii=False))
+    return escape_json_text(json.dumps(row, default=str, ensure_ascii=False))
 
 
-def json_shown(text: str) -> str:
+def escape_json_text(text: str) -> str:
     """The same for a text that is JSON already."""
-    return _ODD.sub(_escaped, text)
+    return _NON_ASCII_PATTERN.sub(_escape_char, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_char(found: re.Match[str]) -> str:
     sign = found[0]
-    return sign if visible(sign) == sign else json.dumps(sign)[1:-1]
+    return sign if show_invisible(sign) == sign else json.dumps(sign)[1:-1]
 
 
-def line(title: TextType = "", style: str = "rule.line") -> RenderableType:
+def render_rule(title: TextType = "", style: str = "rule.line") -> RenderableType:
     """A line across, never longer than people expect one."""
-    return Constrain(Rule(title, style=style), LINE)
+    return Constrain(Rule(title, style=style), MAX_RULE_COLUMNS)
 
 
-def indented(content: RenderableType) -> RenderableType:
+def indent_renderable(content: RenderableType) -> RenderableType:
     """Two characters from the left, and no blanks at its right."""
     return Padding(content, (0, 0, 0, 2), expand=False)

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.pictures.drawing import Drawing
-from bot.postmortem.single import PICTURES, PictureName, one_drawing
+from bot.postmortem.single import PICTURES, PictureName, build_single_drawing
 from bot.refusal import Refusal
-from bot.terminal.edge import tell
-from bot.terminal.paper import json_line
-from bot.terminal.requests import picture_kind
+from bot.terminal.edge import print_text
+from bot.terminal.paper import format_json_line
+from bot.terminal.requests import parse_picture_format
 
 if TYPE_CHECKING:
     from bot.settings import Settings
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,41 +30,41 @@ class PictureRequest:
     as_json: bool = False
 
     def __post_init__(self) -> None:
-        if self.name is None:
+        if self.picture_name is None:
             raise Refusal(f"--kind {self.kind!r:.40}: there is {', '.join(PICTURES)}", 2)
-        if self.key and self.name != "heatmap":
-            raise Refusal(f"--key goes with --kind heatmap; {self.name} is of the whole incident", 2)
+        if self.key and self.picture_name != "heatmap":
+            raise Refusal(f"--key goes with --kind heatmap; {self.picture_name} is of the whole incident", 2)
         if self.out is not None:
-            picture_kind(self.out, "a picture")
+            parse_picture_format(self.out, "a picture")
 
     @property
-    def name(self) -> PictureName | None:
+    def picture_name(self) -> PictureName | None:
         return next((name for name in PICTURES if name == self.kind), None)
 
 
-async def draw_once(settings: "Settings", request: PictureRequest) -> int:
+async def run_picture_command(settings: "Settings", request: PictureRequest) -> int:
     """Gather the rows, draw them where a file is named, and print. Raises Refusal."""
     from bot.run.logs import set_up_logs
-    from bot.terminal.postmortem import incident_sources
-    from bot.terminal.stored import stored
+    from bot.terminal.postmortem import open_incident_sources
+    from bot.terminal.stored import open_persistent_store
 
     set_up_logs(settings.log_level, settings.log_format)
-    async with stored(settings, "incidents") as store, incident_sources(settings, store) as sources:
-        matter = await sources.matter(request.incident)
-    assert request.name is not None  # a request refuses what is none
-    if matter.unread and request.name in ("heatmap", "bandwidth"):
+    async with open_persistent_store(settings, "incidents") as store, open_incident_sources(settings, store) as sources:
+        matter = await sources.load_figure_inputs(request.incident)
+    assert request.picture_name is not None  # a request refuses what is none
+    if matter.unread and request.picture_name in ("heatmap", "bandwidth"):
         raise Refusal(f"{request.incident}: {' '.join(matter.unread)}")
-    drawing = one_drawing(request.name, request.key, matter)
-    size = await asyncio.to_thread(written, drawing, request)
-    show(drawing, request, size, terminal=sys.stdout.isatty())
+    drawing = build_single_drawing(request.picture_name, request.key, matter)
+    size = await asyncio.to_thread(write_picture_file, drawing, request)
+    print_picture(drawing, request, size, terminal=sys.stdout.isatty())
     return 0
 
 
-def written(drawing: Drawing, request: PictureRequest) -> int:
+def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
     """Bytes of the file."""
     if request.out is None:
         return 0
-    content = drawing.draw(picture_kind(request.out, "a picture"))
+    content = drawing.draw(parse_picture_format(request.out, "a picture"))
     try:
         request.out.write_bytes(content)
     except OSError as why:
@@ -72,22 +72,22 @@ def written(drawing: Drawing, request: PictureRequest) -> int:
     return len(content)
 
 
-def show(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
+def print_picture(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
     """On stdout. `size`: bytes of the file that was written."""
     if request.as_json:
-        tell(json_line(as_json(drawing, request, size)))
+        print_text(format_json_line(build_picture_document(drawing, request, size)))
         return
     if request.out is None or terminal:
-        tell(drawing.text, end="")
+        print_text(drawing.text, end="")
     if request.out is not None:
-        kind = picture_kind(request.out, "a picture").upper()
-        tell(f"{request.out}: {kind}, {size:,} bytes: {drawing.words} Read it before it leaves.")
+        kind = parse_picture_format(request.out, "a picture").upper()
+        print_text(f"{request.out}: {kind}, {size:,} bytes: {drawing.words} Read it before it leaves.")
 
 
-def as_json(drawing: Drawing, request: PictureRequest, size: int) -> dict[str, Any]:
+def build_picture_document(drawing: Drawing, request: PictureRequest, size: int) -> dict[str, Any]:
     """The shape that scripts rely on; rows as they are printed, a head first."""
     row: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "incident": request.incident,
         "kind": request.kind,
         "title": drawing.title,

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bot.refusal import Refusal
-from tools.inventory.ranges import BadRange, expand
+from tools.inventory.ranges import BadRange, expand_host_range
 
 if TYPE_CHECKING:
     from bot.terminal.replies import ThreadReply
 
-LARGEST_LOG = 512 << 20
+MAX_LOG_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class DiagnoseRequest:
     def __post_init__(self) -> None:
         if not self.text.strip() and self.case is None:
             raise Refusal("say what is wrong, for example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]", 2)
-        _refuse_ranges(self.hosts, "--hosts: ")
-        _refuse_absent(self.case)
+        _refuse_bad_ranges(self.hosts, "--hosts: ")
+        _refuse_missing_case(self.case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class LookRequest:
         if self.heat and self.as_json:
             raise Refusal("--heat draws and --json prints facts: choose one", 2)
         if self.out:
-            picture_kind(self.out)
+            parse_picture_format(self.out)
         if not self.hosts.startswith("job:"):
-            _refuse_ranges(self.hosts)
-        _refuse_absent(self.case)
+            _refuse_bad_ranges(self.hosts)
+        _refuse_missing_case(self.case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +77,36 @@ class DryRunRequest:
     def __post_init__(self) -> None:
         if strange := [value for value in self.values if "=" not in value]:
             raise Refusal(f"{' '.join(strange)}: arguments are NAME=VALUE, for example bdf=0000:9b:00.0", 2)
-        _refuse_absent(self.case)
+        _refuse_missing_case(self.case)
 
 
 def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[str, str], ...]:
     """Name and text of each file that was handed in by `option`. Raises Refusal for one that cannot be read or is too large to be of use."""
-    return tuple((path.name, _text(path, option)) for path in paths)
+    return tuple((path.name, _read_text(path, option)) for path in paths)
 
 
-def _text(path: Path, option: str) -> str:
+def _read_text(path: Path, option: str) -> str:
     try:
         with path.open("rb") as file:  # a pipe and a device have no size that could be asked
-            content = file.read(LARGEST_LOG + 1)
+            content = file.read(MAX_LOG_BYTES + 1)
     except OSError as why:
         raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
     except ValueError as why:
         raise Refusal(f"{option} {str(path)!r:.80}: no file can be called so", 2) from why
-    if len(content) > LARGEST_LOG:
-        raise Refusal(f"{option} {path}: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
+    if len(content) > MAX_LOG_BYTES:
+        raise Refusal(f"{option} {path}: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
     return content.decode("utf-8", "replace")
 
 
-def piped_text() -> str:
+def read_piped_text() -> str:
     """All that is piped in. Raises Refusal for what is too large to be of use."""
-    content = sys.stdin.buffer.read(LARGEST_LOG + 1)
-    if len(content) > LARGEST_LOG:
-        raise Refusal(f"-: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
+    content = sys.stdin.buffer.read(MAX_LOG_BYTES + 1)
+    if len(content) > MAX_LOG_BYTES:
+        raise Refusal(f"-: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
     return content.decode("utf-8", "replace")
 
 
-def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
+def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
     """What `--replies` says; None without it. Raises Refusal with every problem of the file."""
     if path is None:
         return None
@@ -115,7 +115,7 @@ def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
     return read_replies(path)
 
 
-def picture_kind(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
+def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
     """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
     kind = out.suffix.lower().removeprefix(".")
     if kind != "png" and kind != "svg":
@@ -125,15 +125,15 @@ def picture_kind(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
     return "png" if kind == "png" else "svg"
 
 
-def _refuse_ranges(text: str, option: str = "") -> None:
+def _refuse_bad_ranges(text: str, option: str = "") -> None:
     """Which names exist only the inventory knows; what can be no range is known before."""
     try:
-        expand(text)
+        expand_host_range(text)
     except BadRange as why:
         raise Refusal(f"{option}{why}; hosts are written like gpu-[001-004,7], n1 or as groups of the inventory", 2) from why
 
 
-def _refuse_absent(case: Path | None) -> None:
+def _refuse_missing_case(case: Path | None) -> None:
     if case and not case.is_file():
         raise Refusal(
             f"--sandbox {case}: there is no such file; it is a case in YAML, `rackmedic bench new-case` writes one to begin with", 2

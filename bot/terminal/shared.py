@@ -6,48 +6,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
-from bot.run.world import World, open_world
+from bot.run.world import DiagnosisRuntime, open_diagnosis_runtime
 from bot.settings import Settings
-from bot.terminal.edge import tell
+from bot.terminal.edge import print_text
 
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
 
-NO_INVENTORY = (
+NO_INVENTORY_TEXT = (
     "no inventory is set, so no host is known: give one with -i FILE, or in RACKMEDIC_INVENTORY; `rackmedic init` writes one, "
     "--sandbox FILE plays a case without"
 )
 
 
 @contextlib.asynccontextmanager
-async def looking(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[World]:
+async def open_command_world(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
     """The fleet of the settings, of the command line where that names one, or a case's simulated cluster. Raises Refusal."""
     if stage is None:
-        opened = open_world(replace_inventory(settings, inventory))
+        opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
     else:
-        opened = open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
+        opened = open_diagnosis_runtime(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
     async with opened as world:
         yield world
 
 
-def without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
+def has_no_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
     """Whether no host can be known."""
     return inventory is None and case is None and settings.inventory is None
 
 
-def note_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
+def warn_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
     """Say on stderr that no host can be known, where what was written is of use without."""
-    if without_inventory(settings, inventory, case):
-        tell(f"rackmedic: {NO_INVENTORY}; only what was written is read", err=True)
+    if has_no_inventory(settings, inventory, case):
+        print_text(f"rackmedic: {NO_INVENTORY_TEXT}; only what was written is read", err=True)
 
 
 def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
     """Raises Refusal where no host can be known, instead of one that says of each host that it is unknown."""
-    if without_inventory(settings, inventory, case):
-        raise Refusal(NO_INVENTORY, 2)
+    if has_no_inventory(settings, inventory, case):
+        raise Refusal(NO_INVENTORY_TEXT, 2)
 
 
-def stage_of(case: Path | None) -> "Stage | None":
+def open_stage(case: Path | None) -> "Stage | None":
     """A case's stage. The sandbox is looked for only here, so that the product runs without it. Raises Refusal."""
     if case is None:
         return None

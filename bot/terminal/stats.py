@@ -10,31 +10,31 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cards.incidents.feedback import REASONS
-from bot.desk.course import Summary, percentile, summed
-from bot.desk.courses import Courses
-from bot.postmortem.inside import duration
+from bot.desk.course import MetricsSummary, percentile, summarize_metrics
+from bot.desk.courses import IncidentMetricsStore
+from bot.postmortem.inside import format_duration
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from bot.terminal.paper import paper
-from bot.terminal.stored import stored
-from kb.redact import visible
+from bot.terminal.edge import print_text
+from bot.terminal.paper import open_console
+from bot.terminal.stored import open_persistent_store
+from kb.redact import show_invisible
 
 
-async def show_stats(settings: Settings, days: int, *, as_json: bool) -> int:
+async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
     """Print them. Raises Refusal where there is no store to read."""
     set_up_logs(settings.log_level, settings.log_format)
-    async with stored(settings, "incidents") as store:
-        summary = summed(*await Courses(store.redis).since(WallClock().now() - timedelta(days=days)))
+    async with open_persistent_store(settings, "incidents") as store:
+        summary = summarize_metrics(*await IncidentMetricsStore(store.redis).list_since(WallClock().now() - timedelta(days=days)))
     if as_json:
-        tell(json.dumps(stats_document(summary)))
+        print_text(json.dumps(build_stats_document(summary)))
     else:
-        paper().print(stats_text(summary, days))
+        open_console().print(render_stats(summary, days))
     return 0
 
 
-def stats_document(summary: Summary) -> dict[str, Any]:
+def build_stats_document(summary: MetricsSummary) -> dict[str, Any]:
     """The shape that scripts rely on. A share of nothing is null."""
     return {
         "schema": 1,
@@ -53,25 +53,25 @@ def stats_document(summary: Summary) -> dict[str, Any]:
             }
             for label, row in summary.labels.items()
         },
-        "seconds_to_diagnosis": _spread(summary.to_diagnosis),
-        "seconds_to_recovery": _spread(summary.to_recovery),
+        "seconds_to_diagnosis": _summarize_durations(summary.to_diagnosis),
+        "seconds_to_recovery": _summarize_durations(summary.to_recovery),
         "feedback": {"up": summary.up, "down": summary.down, "reasons": dict(summary.reasons)},
     }
 
 
-def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
+def _summarize_durations(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"p50": percentile(values, 0.5), "p90": percentile(values, 0.9), "of": len(values)}
 
 
-def stats_text(summary: Summary, days: int) -> Group:
+def render_stats(summary: MetricsSummary, days: int) -> Group:
     """The same for people."""
     if not summary.incidents:
         return Group(Text(f"No incident in the last {days} days."))
     lines = [
         f"{summary.incidents} incident{'s' * (summary.incidents != 1)} in {days} days: "
         + ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in summary.outcomes.items()),
-        _accuracy(summary),
-        f"to the diagnosis: {_in_words(summary.to_diagnosis)}; to recovery: {_in_words(summary.to_recovery)}",
+        _format_accuracy(summary),
+        f"to the diagnosis: {_format_durations(summary.to_diagnosis)}; to recovery: {_format_durations(summary.to_recovery)}",
         f"feedback: {summary.up} useful, {summary.down} not"
         + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
     ]
@@ -79,20 +79,20 @@ def stats_text(summary: Summary, days: int) -> Group:
     for label, row in sorted(summary.labels.items(), key=lambda pair: -pair[1].diagnosed):
         share = f"{row.right} ({row.right / row.checked:.0%})" if row.checked else ""
         table.add_row(label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or ""))
-    said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {visible(one.words)}") for one in summary.latest]
+    said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
     return Group(*(Text(line) for line in lines), table, *said)
 
 
-def _accuracy(summary: Summary) -> str:
+def _format_accuracy(summary: MetricsSummary) -> str:
     if not summary.checked:
         return "accuracy: not known, nobody closed one with its cause"
     return f"accuracy: right in {summary.right} of {summary.checked} that people closed with their cause ({summary.right / summary.checked:.0%})"
 
 
-def _in_words(values: Sequence[float]) -> str:
+def _format_durations(values: Sequence[float]) -> str:
     half, most = percentile(values, 0.5), percentile(values, 0.9)
     return (
-        f"half within {duration(half)}, nine of ten within {duration(most)} (of {len(values)})"
+        f"half within {format_duration(half)}, nine of ten within {format_duration(most)} (of {len(values)})"
         if half is not None and most is not None
         else "none yet"
     )

@@ -9,28 +9,28 @@ from pydantic import AfterValidator, Field, SecretStr
 from bot.trackers.tracker import OnClose
 from kb.shapes import StrictModel
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
-def _https(url: str) -> str:
+def _validate_https_url(url: str) -> str:
     parts = urlsplit(url)
     if not parts.hostname or parts.username or parts.query or parts.fragment:
         raise ValueError("must be an address without a user, a question or a fragment: https://tracker.example")
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS):
         raise ValueError("must begin with https:// (http:// only on this machine itself)")
     return url.rstrip("/")
 
 
-def _given(secret: SecretStr) -> SecretStr:
+def _validate_secret(secret: SecretStr) -> SecretStr:
     value = secret.get_secret_value()
     if not value.strip() or value != value.strip() or not value.isprintable():
         raise ValueError("must not be empty, and one line without blanks around it")
     return secret
 
 
-Url = Annotated[str, AfterValidator(_https)]
-Secret = Annotated[SecretStr, AfterValidator(_given)]
-Name = Annotated[str, Field(min_length=1, max_length=100)]
+TrackerUrl = Annotated[str, AfterValidator(_validate_https_url)]
+TrackerSecret = Annotated[SecretStr, AfterValidator(_validate_secret)]
+ShortText = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class TrackerConfig(StrictModel):
@@ -47,6 +47,6 @@ class TrackerConfig(StrictModel):
     comments: bool = Field(True, description="whether what people write below a ticket there comes back into the thread")
 
 
-def mends_of(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
+def build_fix_hints(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
     """What to do about a status, with the tracker's own name in the file before each field."""
     return {status: words.replace("{name}", name) for status, words in rows.items()}

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bot.trackers.config import Secret, TrackerConfig, Url, mends_of
-from bot.trackers.draft import TrackerDraft, markdown, one_line
-from bot.trackers.opened import OpenedTracker
-from bot.trackers.remarks import FETCHED, newest, remark_of, rows_at
-from bot.trackers.tracker import RemoteRemark, RemoteStanding, RemoteTicket, TrackerAway, TrackerRefused, marker_of, read_remarks
-from bot.trackers.wire import TrackerWire, safe_url, text_at, words_of
-from kb.numbers import count
+from bot.trackers.config import TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
+from bot.trackers.draft import TrackerDraft, render_markdown, format_outbound_line
+from bot.trackers.opened import TrackerBase
+from bot.trackers.remarks import MAX_FETCHED_COMMENTS, select_newest, build_comment, get_rows_at
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerUnavailable, TrackerRefused, build_marker, read_comments
+from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
+from kb.numbers import parse_bounded_count
 from tools.clock import Clock
 
-_MENDS: Final = {
+_FIX_HINTS: Final = {
     301: "Check {name}.repo: it was renamed or moved",
     401: "Check {name}.token: it is wrong or over",
     403: "Give the token of {name}.token “Issues: read and write” on the repository; an organisation may have to allow it first",
@@ -25,10 +25,10 @@ _MENDS: Final = {
     410: "Issues are switched off in the repository of {name}.repo: Settings → General → Features",
     422: "Check {name}.labels and {name}.repo",
 }
-PAGES, PAGE, REMARKS = 3, 100, 50
-MOST_COUNTED = 1_000_000
+MAX_PAGES, PAGE_SIZE, COMMENTS_PER_PAGE = 3, 100, 50
+MAX_COUNTED_COMMENTS = 1_000_000
 """Comments of an issue that we count."""
-BEFORE: Final = timedelta(minutes=10)
+MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
 """How far their clock may be behind ours."""
 
 
@@ -36,96 +36,96 @@ class GitHubConfig(TrackerConfig):
     """A repository."""
 
     kind: Literal["github"] = Field(description="`github`")
-    url: Url = Field("https://api.github.com", description="GitHub's API; of an Enterprise Server https://HOST/api/v3")
+    url: TrackerUrl = Field("https://api.github.com", description="GitHub's API; of an Enterprise Server https://HOST/api/v3")
     repo: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}$")] = Field(description="OWNER/REPOSITORY")
-    token: Secret = Field(description="fine-grained token with “Issues: read and write” on that repository")
+    token: TrackerSecret = Field(description="fine-grained token with “Issues: read and write” on that repository")
     labels: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=50)], ...], Field(max_length=10)] = Field(
         (), description="labels of the issues"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class GitHubTracker(OpenedTracker):
+class GitHubTracker(TrackerBase):
     """One repository. Issues are listed, not searched for: the list is never behind, the search is."""
 
     name: str
     config: GitHubConfig
-    wire: TrackerWire
+    wire: TrackerHttpClient
     title_most: int = 256
     repeatable: bool = False
     settles: timedelta = timedelta(seconds=30)
     tells: bool = True
 
-    def fields(self, draft: TrackerDraft) -> Mapping[str, str]:
-        return {"Repository": self.config.repo, "Labels": ", ".join(self.config.labels) or "none", "Marker": marker_of(draft.incident)}
+    def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
+        return {"Repository": self.config.repo, "Labels": ", ".join(self.config.labels) or "none", "Marker": build_marker(draft.incident)}
 
-    async def find(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        mark, begin = f"<!-- {marker_of(draft.incident)} -->", (since - BEFORE).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        for page in range(1, PAGES + 1):
-            params = {"state": "all", "since": begin, "sort": "created", "direction": "desc", "per_page": str(PAGE), "page": str(page)}
-            rows = (await self.wire.ask("GET", self._issues, params=params)).data
+    async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
+        mark, begin = f"<!-- {build_marker(draft.incident)} -->", (since - MAX_CLOCK_SKEW).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for page in range(1, MAX_PAGES + 1):
+            params = {"state": "all", "since": begin, "sort": "created", "direction": "desc", "per_page": str(PAGE_SIZE), "page": str(page)}
+            rows = (await self.wire.send_request("GET", self._issues_path, params=params)).data
             if not isinstance(rows, list):
-                raise TrackerAway(f"{self.words} answers a list in a shape that is not known")
+                raise TrackerUnavailable(f"{self.words} answers a list in a shape that is not known")
             for row in rows:
-                if mark in text_at(row, "body"):
-                    return self._ticket(row)
-            if len(rows) < PAGE:
+                if mark in get_text_at(row, "body"):
+                    return self._parse_ticket(row)
+            if len(rows) < PAGE_SIZE:
                 return None
-        raise TrackerAway(f"{self.words} has more than {PAGES * PAGE} newer issues: whether ours is among them cannot be told")
+        raise TrackerUnavailable(f"{self.words} has more than {MAX_PAGES * PAGE_SIZE} newer issues: whether ours is among them cannot be told")
 
-    async def create(self, draft: TrackerDraft) -> RemoteTicket:
-        issue: dict[str, Any] = {"title": one_line(draft.title, self.title_most), "body": markdown(draft, marker_of(draft.incident))}
+    async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
+        issue: dict[str, Any] = {"title": format_outbound_line(draft.title, self.title_most), "body": render_markdown(draft, build_marker(draft.incident))}
         if self.config.labels:
             issue["labels"] = list(self.config.labels)
-        return self._ticket((await self.wire.ask("POST", self._issues, body=issue)).data)
+        return self._parse_ticket((await self.wire.send_request("POST", self._issues_path, body=issue)).data)
 
-    async def look(self, ticket: str, seen: str) -> RemoteStanding | None:
-        answer = await self.wire.ask("GET", f"{self._issues}/{_number(ticket)}", headers={"If-None-Match": seen} if seen else {}, gone=True)
+    async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
+        answer = await self.wire.send_request("GET", f"{self._issues_path}/{_parse_number(ticket)}", headers={"If-None-Match": seen} if seen else {}, gone=True)
         if answer.status == 304:
             return None
-        state, reason = text_at(answer.data, "state"), text_at(answer.data, "state_reason").replace("_", " ")
+        state, reason = get_text_at(answer.data, "state"), get_text_at(answer.data, "state_reason").replace("_", " ")
         shown = f"{state} ({reason})" if state == "closed" and reason else state
-        asked = self._remarks(_number(ticket), answer.data)
-        remarks, unread = await read_remarks(asked) if self.config.comments else ((), "")
+        asked = self._fetch_comments(_parse_number(ticket), answer.data)
+        remarks, unread = await read_comments(asked) if self.config.comments else ((), "")
         etag = answer.headers.get("etag", "")[:200]
-        return RemoteStanding(self._ticket(answer.data), words_of(shown, 60), state == "closed", etag, remarks, unread)
+        return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(shown, 60), state == "closed", etag, remarks, unread)
 
-    async def _remarks(self, number: int, issue: Any) -> tuple[RemoteRemark, ...]:
+    async def _fetch_comments(self, number: int, issue: Any) -> tuple[RemoteComment, ...]:
         """GitHub lists the oldest first: the last page is asked for, and the one before where that is short."""
-        last = -(-count(text_at(issue, "comments"), MOST_COUNTED) // REMARKS)
+        last = -(-parse_bounded_count(get_text_at(issue, "comments"), MAX_COUNTED_COMMENTS) // COMMENTS_PER_PAGE)
         found: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
-            params = {"per_page": str(REMARKS), "page": str(page)}
-            found = [*rows_at((await self.wire.ask("GET", f"{self._issues}/{number}/comments", params=params)).data), *found]
-            if len(found) >= FETCHED:
+            params = {"per_page": str(COMMENTS_PER_PAGE), "page": str(page)}
+            found = [*get_rows_at((await self.wire.send_request("GET", f"{self._issues_path}/{number}/comments", params=params)).data), *found]
+            if len(found) >= MAX_FETCHED_COMMENTS:
                 break
-        return newest(map(self._remark, found))
+        return select_newest(map(self._parse_comment, found))
 
-    def _remark(self, row: Any) -> RemoteRemark | None:
-        url = safe_url(text_at(row, "html_url"), self.config.url)
-        return remark_of(text_at(row, "id"), text_at(row, "user", "login"), text_at(row, "body"), text_at(row, "created_at"), url)
+    def _parse_comment(self, row: Any) -> RemoteComment | None:
+        url = filter_remote_url(get_text_at(row, "html_url"), self.config.url)
+        return build_comment(get_text_at(row, "id"), get_text_at(row, "user", "login"), get_text_at(row, "body"), get_text_at(row, "created_at"), url)
 
-    async def close(self, ticket: str, words: str) -> None:
-        issue = f"{self._issues}/{_number(ticket)}"
-        await self.wire.ask("POST", f"{issue}/comments", body={"body": _quoted(words)}, gone=True)
+    async def close_ticket(self, ticket: str, words: str) -> None:
+        issue = f"{self._issues_path}/{_parse_number(ticket)}"
+        await self.wire.send_request("POST", f"{issue}/comments", body={"body": _fence_words(words)}, gone=True)
         if self.config.on_close == "close":
-            await self.wire.ask("PATCH", issue, body={"state": "closed", "state_reason": "completed"}, gone=True)
+            await self.wire.send_request("PATCH", issue, body={"state": "closed", "state_reason": "completed"}, gone=True)
 
-    async def tried(self) -> str:
-        answer = await self.wire.ask("GET", f"/repos/{self.config.repo}")
+    async def check_access(self) -> str:
+        answer = await self.wire.send_request("GET", f"/repos/{self.config.repo}")
         if isinstance(answer.data, dict) and answer.data.get("has_issues") is False:
             raise TrackerRefused(f"{self.config.repo} has no issues. {self.wire.mends[410]}")
         return f"{self.config.repo} is readable"
 
     @property
-    def _issues(self) -> str:
+    def _issues_path(self) -> str:
         return f"/repos/{self.config.repo}/issues"
 
-    def _ticket(self, row: Any) -> RemoteTicket:
-        number = text_at(row, "number")
+    def _parse_ticket(self, row: Any) -> RemoteTicket:
+        number = get_text_at(row, "number")
         if not re.fullmatch(r"[0-9]{1,18}", number):
-            raise TrackerAway(f"{self.words} answers in a shape that is not known", maybe=True)
-        return RemoteTicket(number, f"{self.config.repo}#{number}", safe_url(text_at(row, "html_url"), self.config.url))
+            raise TrackerUnavailable(f"{self.words} answers in a shape that is not known", maybe=True)
+        return RemoteTicket(number, f"{self.config.repo}#{number}", filter_remote_url(get_text_at(row, "html_url"), self.config.url))
 
 
 def open_github(name: str, config: GitHubConfig, clock: Clock) -> GitHubTracker:
@@ -135,21 +135,21 @@ def open_github(name: str, config: GitHubConfig, clock: Clock) -> GitHubTracker:
         "Accept": "application/vnd.github+json",
         "X-GitHub-Api-Version": "2022-11-28",
     }
-    return GitHubTracker(name, config, TrackerWire(config.label or "GitHub", config.url, clock, headers, mends_of(name, _MENDS), _why))
+    return GitHubTracker(name, config, TrackerHttpClient(config.label or "GitHub", config.url, clock, headers, build_fix_hints(name, _FIX_HINTS), _format_error))
 
 
-def _number(ticket: str) -> int:
+def _parse_number(ticket: str) -> int:
     return int(ticket)
 
 
-def _quoted(words: str) -> str:
+def _fence_words(words: str) -> str:
     """In a fence: nothing in it mentions anybody."""
     return f"```text\n{words.replace('`', 'ˋ')}\n```"
 
 
-def _why(data: Any) -> str:
+def _format_error(data: Any) -> str:
     rows = data.get("errors") if isinstance(data, dict) else None
     errors = (
-        [f"{text_at(row, 'field')} {text_at(row, 'code') or text_at(row, 'message')}" for row in rows] if isinstance(rows, list) else []
+        [f"{get_text_at(row, 'field')} {get_text_at(row, 'code') or get_text_at(row, 'message')}" for row in rows] if isinstance(rows, list) else []
     )
-    return "; ".join([text_at(data, "message"), *errors])
+    return "; ".join([get_text_at(data, "message"), *errors])

@@ -17,13 +17,13 @@ from bot.trackers.pagerduty import PagerDutyConfig, open_pagerduty
 from bot.trackers.servicenow import ServiceNowConfig, open_servicenow
 from bot.trackers.tracker import Tracker
 from bot.trackers.webhook import WebhookConfig, open_webhook
-from kb.yaml import plain
+from kb.yaml import load_plain
 from tools.clock import Clock
 
-MOST = 5
+MAX_TRACKERS = 5
 """Trackers of one site: each is a choice on a card."""
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-REMOVED: Final[Mapping[str, str]] = {
+_NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}")
+REMOVED_FIELDS: Final[Mapping[str, str]] = {
     "hook": "was removed; delete the key. Comments and state are fetched by polling, every minute unless RACKMEDIC_TRACKER_POLL_SECONDS says otherwise"
 }
 """Fields of earlier versions, and what to do about each."""
@@ -50,30 +50,30 @@ KINDS: Final[Mapping[str, TrackerKind]] = {
 def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS") -> tuple[Tracker, ...]:
     """The trackers of a site. Raises Refusal with every problem; a secret is never printed."""
     try:
-        rows = plain(file.read_text())
+        rows = load_plain(file.read_text())
     except (OSError, UnicodeDecodeError) as why:
         raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
     except yaml.YAMLError as why:
-        raise Refusal(f"{setting}: {file} is no YAML{_place(why)}", 2) from None  # its words may quote a secret
+        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # its words may quote a secret
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
-    problems: list[str] = [f"more than {MOST} trackers"] if len(rows) > MOST else []
+    problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []
     made: list[Tracker] = []
     for name, row in rows.items():
-        made += _opened(str(name), row, clock, problems)
+        made += _open_tracker(str(name), row, clock, problems)
     if problems:
         raise Refusal("\n".join(f"{setting}: {problem} ({file})" for problem in problems), 2)
     return tuple(made)
 
 
-def readable_by_others(file: Path) -> bool:
+def is_readable_by_others(file: Path) -> bool:
     """Whether other accounts of this machine may read its secrets."""
     return bool(file.stat().st_mode & 0o077)
 
 
-def _opened(name: str, row: Any, clock: Clock, problems: list[str]) -> Sequence[Tracker]:
+def _open_tracker(name: str, row: Any, clock: Clock, problems: list[str]) -> Sequence[Tracker]:
     kind = KINDS.get(str(row.get("kind"))) if isinstance(row, dict) else None
-    if not _NAME.fullmatch(name):
+    if not _NAME_PATTERN.fullmatch(name):
         problems.append(f"{name[:40]!r}: a name is small letters, digits and hyphens, at most 31")
         return ()
     if kind is None:
@@ -82,19 +82,19 @@ def _opened(name: str, row: Any, clock: Clock, problems: list[str]) -> Sequence[
     try:
         return (kind.open(name, kind.config.model_validate(row), clock),)
     except ValidationError as why:
-        problems += _said(name, why)
+        problems += _format_problems(name, why)
         return ()
 
 
-def _said(name: str, why: ValidationError) -> Iterator[str]:
+def _format_problems(name: str, why: ValidationError) -> Iterator[str]:
     """In pydantic's words, which never hold the value."""
     for error in why.errors(include_url=False, include_input=False, include_context=False):
         where = ".".join(map(str, (name, *error["loc"])))
-        unknown = REMOVED.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""
+        unknown = REMOVED_FIELDS.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""
         words = {"missing": "is missing", "extra_forbidden": unknown}.get(error["type"])
         yield f"{where}: {words or error['msg'].removeprefix('Value error, ')}"
 
 
-def _place(why: yaml.YAMLError) -> str:
+def _format_place(why: yaml.YAMLError) -> str:
     mark = getattr(why, "problem_mark", None)
     return f" (line {mark.line + 1})" if mark else ""

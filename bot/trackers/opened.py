@@ -2,15 +2,15 @@
 
 from bot.trackers.config import TrackerConfig
 from bot.trackers.tracker import OnClose
-from bot.trackers.wire import TrackerWire
+from bot.trackers.wire import TrackerHttpClient
 
 
-class OpenedTracker:
+class TrackerBase:
     """The part of `Tracker` that is alike for all."""
 
     __slots__ = ()
     config: TrackerConfig
-    wire: TrackerWire
+    wire: TrackerHttpClient
 
     @property
     def words(self) -> str:

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bot.trackers.config import Secret, TrackerConfig, Url, mends_of
-from bot.trackers.draft import TrackerDraft, one_line, plain_text
-from bot.trackers.opened import OpenedTracker
-from bot.trackers.remarks import newest, remark_of, rows_at, signs_of
-from bot.trackers.tracker import RemoteRemark, RemoteStanding, RemoteTicket, marker_of, read_remarks
-from bot.trackers.wire import TrackerWire, safe_url, text_at, words_of
+from bot.trackers.config import TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
+from bot.trackers.draft import TrackerDraft, format_outbound_line, render_plain_text
+from bot.trackers.opened import TrackerBase
+from bot.trackers.remarks import select_newest, build_comment, get_rows_at, hash_comments
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker, read_comments
+from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
 from tools.clock import Clock
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
-_MENDS: Final = {
+_FIX_HINTS: Final = {
     301: "Check {name}.url",
     400: "Check {name}.routing_key: PagerDuty takes 32 characters of an Events API v2 integration that is on",
     401: "Check {name}.token: PagerDuty → Integrations → API Access Keys",
@@ -25,7 +25,7 @@ _MENDS: Final = {
     404: "Check {name}.api_url",
 }
 
-SITES: Final = "pagerduty.com"
+SITE_DOMAIN: Final = "pagerduty.com"
 """Every customer of theirs has a site below it."""
 
 
@@ -33,23 +33,23 @@ class PagerDutyConfig(TrackerConfig):
     """A service."""
 
     kind: Literal["pagerduty"] = Field(description="`pagerduty`")
-    url: Url = Field("https://events.pagerduty.com", description="where events go; in the EU https://events.eu.pagerduty.com")
-    api_url: Url = Field("https://api.pagerduty.com", description="the REST API; in the EU https://api.eu.pagerduty.com")
-    routing_key: Annotated[Secret, Field(min_length=32, max_length=32)] = Field(
+    url: TrackerUrl = Field("https://events.pagerduty.com", description="where events go; in the EU https://events.eu.pagerduty.com")
+    api_url: TrackerUrl = Field("https://api.pagerduty.com", description="the REST API; in the EU https://api.eu.pagerduty.com")
+    routing_key: Annotated[TrackerSecret, Field(min_length=32, max_length=32)] = Field(
         description="integration key of an Events API v2 integration"
     )
-    token: Secret | None = Field(None, description="read-only REST API key: with it the link and the state come back")
+    token: TrackerSecret | None = Field(None, description="read-only REST API key: with it the link and the state come back")
     severity: Literal["critical", "error", "warning", "info"] = Field("error", description="severity of the alert")
 
 
 @dataclass(frozen=True, slots=True)
-class PagerDutyTracker(OpenedTracker):
+class PagerDutyTracker(TrackerBase):
     """One service. The event is taken before its incident is made, so the link comes with the first look."""
 
     name: str
     config: PagerDutyConfig
-    wire: TrackerWire
-    api: TrackerWire | None
+    wire: TrackerHttpClient
+    api: TrackerHttpClient | None
     title_most: int = 1024
     repeatable: bool = True
     settles: timedelta = timedelta()
@@ -58,100 +58,100 @@ class PagerDutyTracker(OpenedTracker):
     def tells(self) -> bool:
         return self.api is not None
 
-    def fields(self, draft: TrackerDraft) -> Mapping[str, str]:
+    def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
         return {
             "Severity": self.config.severity,
-            "Source": self._source(draft),
-            "dedup_key": marker_of(draft.incident),
+            "Source": self._get_event_source(draft),
+            "dedup_key": build_marker(draft.incident),
             "Client": "RackMedic",
         }
 
-    async def find(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
+    async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
         """What is sent again joins what is there, by its key."""
         return None
 
-    async def create(self, draft: TrackerDraft) -> RemoteTicket:
-        marker = marker_of(draft.incident)
+    async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
+        marker = build_marker(draft.incident)
         event = {
             "event_action": "trigger",
             "dedup_key": marker,
             "client": "RackMedic",
             **({"client_url": draft.thread} if draft.thread else {}),
             "payload": {
-                "summary": one_line(draft.title, self.title_most),
-                "source": self._source(draft),
+                "summary": format_outbound_line(draft.title, self.title_most),
+                "source": self._get_event_source(draft),
                 "severity": self.config.severity,
-                "custom_details": {"text": plain_text(draft, marker)},
+                "custom_details": {"text": render_plain_text(draft, marker)},
             },
         }
-        await self._send(event)
+        await self._send_event(event)
         return RemoteTicket(marker, marker)
 
-    async def look(self, ticket: str, seen: str) -> RemoteStanding | None:
+    async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         """None as well while PagerDuty has made no incident of the event yet."""
         if self.api is None:
             return None
-        answer = await self.api.ask(
+        answer = await self.api.send_request(
             "GET", "/incidents", params={"incident_key": ticket, "date_range": "all", "sort_by": "created_at:desc"}, gone=True
         )
         rows = answer.data.get("incidents") if isinstance(answer.data, dict) else None
         if not isinstance(rows, list) or not rows:
             return None
         row = rows[0]
-        state, changed = text_at(row, "status"), text_at(row, "last_status_change_at")[:60]
-        number, url = words_of(text_at(row, "incident_number"), 20), safe_url(text_at(row, "html_url"), self.config.api_url, SITES)
-        remarks, unread = await read_remarks(self._remarks(self.api, row, url)) if self.config.comments else ((), "")
-        now = f"{state} {changed} {signs_of(remarks)}"
+        state, changed = get_text_at(row, "status"), get_text_at(row, "last_status_change_at")[:60]
+        number, url = clean_remote_text(get_text_at(row, "incident_number"), 20), filter_remote_url(get_text_at(row, "html_url"), self.config.api_url, SITE_DOMAIN)
+        remarks, unread = await read_comments(self._fetch_comments(self.api, row, url)) if self.config.comments else ((), "")
+        now = f"{state} {changed} {hash_comments(remarks)}"
         if seen and seen == now and not unread:
             return None
-        return RemoteStanding(
+        return RemoteStatus(
             RemoteTicket(ticket, f"#{number}" if number else ticket, url),
-            words_of(state, 60),
+            clean_remote_text(state, 60),
             state == "resolved",
             now,
             remarks,
             unread,
         )
 
-    async def _remarks(self, api: TrackerWire, incident: Any, url: str) -> tuple[RemoteRemark, ...]:
+    async def _fetch_comments(self, api: TrackerHttpClient, incident: Any, url: str) -> tuple[RemoteComment, ...]:
         """A note changes nothing that an incident says of itself, so notes are asked for each time."""
-        id_ = text_at(incident, "id")
+        id_ = get_text_at(incident, "id")
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
-        rows = rows_at((await api.ask("GET", f"/incidents/{id_}/notes")).data, "notes")
-        said = ((text_at(row, "id"), text_at(row, "user", "summary"), text_at(row, "content"), text_at(row, "created_at")) for row in rows)
-        return newest(remark_of(*words, url, "note") for words in said)
+        rows = get_rows_at((await api.send_request("GET", f"/incidents/{id_}/notes")).data, "notes")
+        said = ((get_text_at(row, "id"), get_text_at(row, "user", "summary"), get_text_at(row, "content"), get_text_at(row, "created_at")) for row in rows)
+        return select_newest(build_comment(*words, url, "note") for words in said)
 
-    async def close(self, ticket: str, words: str) -> None:
+    async def close_ticket(self, ticket: str, words: str) -> None:
         """The Events API has no comments; closing there is resolving."""
         if self.config.on_close == "close":
-            await self._send({"event_action": "resolve", "dedup_key": ticket})
+            await self._send_event({"event_action": "resolve", "dedup_key": ticket})
 
-    async def tried(self) -> str:
+    async def check_access(self) -> str:
         """An event would page somebody, so the routing key is not tried."""
         if self.api is None:
             return "the routing key is not tried, for that would page somebody; without a token neither link nor state comes back"
-        await self.api.ask("GET", "/incidents", params={"limit": "1"})
+        await self.api.send_request("GET", "/incidents", params={"limit": "1"})
         return "the token reads incidents; the routing key is not tried, for that would page somebody"
 
-    async def _send(self, event: Mapping[str, Any]) -> None:
-        await self.wire.ask("POST", "/v2/enqueue", body={"routing_key": self.config.routing_key.get_secret_value(), **event})
+    async def _send_event(self, event: Mapping[str, Any]) -> None:
+        await self.wire.send_request("POST", "/v2/enqueue", body={"routing_key": self.config.routing_key.get_secret_value(), **event})
 
-    def _source(self, draft: TrackerDraft) -> str:
-        return one_line(fold(draft.hosts)) or "RackMedic"
+    def _get_event_source(self, draft: TrackerDraft) -> str:
+        return format_outbound_line(fold_host_names(draft.hosts)) or "RackMedic"
 
 
 def open_pagerduty(name: str, config: PagerDutyConfig, clock: Clock) -> PagerDutyTracker:
     """With what its keys open."""
-    words, mends = config.label or "PagerDuty", mends_of(name, _MENDS)
+    words, mends = config.label or "PagerDuty", build_fix_hints(name, _FIX_HINTS)
     headers = {"Accept": "application/vnd.pagerduty+json;version=2"}
     token = {"Authorization": f"Token token={config.token.get_secret_value()}"} if config.token else {}
-    api = TrackerWire(words, config.api_url, clock, {**headers, **token}, mends, _why) if config.token else None
-    return PagerDutyTracker(name, config, TrackerWire(words, config.url, clock, {}, mends, _why), api)
+    api = TrackerHttpClient(words, config.api_url, clock, {**headers, **token}, mends, _format_error) if config.token else None
+    return PagerDutyTracker(name, config, TrackerHttpClient(words, config.url, clock, {}, mends, _format_error), api)
 
 
-def _why(data: Any) -> str:
+def _format_error(data: Any) -> str:
     """Of the Events API `message` and a list of `errors`; of the REST API the same within `error`."""
     inside = data.get("error") if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
     rows = inside.get("errors") if isinstance(inside, dict) else None
-    return "; ".join([text_at(inside, "message"), *(str(row)[:200] for row in (rows if isinstance(rows, list) else []))])
+    return "; ".join([get_text_at(inside, "message"), *(str(row)[:200] for row in (rows if isinstance(rows, list) else []))])

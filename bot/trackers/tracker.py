@@ -9,16 +9,16 @@ from typing import Literal, Protocol
 from bot.trackers.draft import TrackerDraft
 
 OnClose = Literal["nothing", "comment", "close"]
-MARK, OURS = "rackmedic-", "RackMedic's incident "
+MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "
 """How our marker begins, and how what we write there ourselves does."""
 
 
-def marker_of(incident: str) -> str:
+def build_marker(incident: str) -> str:
     """By what a ticket of ours is found again in a tracker."""
-    return f"{MARK}{incident}"
+    return f"{MARKER_PREFIX}{incident}"
 
 
-class TrackerAway(Exception):
+class TrackerUnavailable(Exception):
     """It does not answer, or not now: it is tried again, not before `after` seconds. `maybe`: what was asked may have been done all the same."""
 
     def __init__(self, why: str, after: float = 0.0, *, maybe: bool = False) -> None:
@@ -26,7 +26,7 @@ class TrackerAway(Exception):
         self.after, self.maybe = after, maybe
 
 
-class TrackerLong(TrackerAway):
+class TrackerAnswerTooLong(TrackerUnavailable):
     """It answers more than we read."""
 
 
@@ -34,7 +34,7 @@ class TrackerRefused(Exception):
     """It will not have it, however often it is asked. Says how to mend it."""
 
 
-class TrackerGone(Exception):
+class TrackerTicketGone(Exception):
     """The ticket is not there any more."""
 
 
@@ -48,7 +48,7 @@ class RemoteTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteRemark:
+class RemoteComment:
     """One comment, its text line by line; `at` and `url` where they say it. `kind`: what they call it."""
 
     id: str
@@ -59,19 +59,19 @@ class RemoteRemark:
     kind: str = "comment"
 
     @property
-    def sign(self) -> str:
+    def id_hash(self) -> str:
         """What is kept of it, so that it is shown once."""
         return sha256(self.id.encode("utf-8", "replace")).hexdigest()[:16]
 
     @property
-    def ours(self) -> bool:
+    def is_own(self) -> bool:
         """What we wrote there ourselves comes back to nobody. It is a line, alone or in a fence; who answers below it is heard."""
         said = [line for line in self.lines if not line.startswith("```")]
-        return len(said) == 1 and said[0].startswith(OURS)
+        return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteStanding:
+class RemoteStatus:
     """How far it is, in their words; `seen` is given back when it is asked for again. `remarks`: the newest of what people wrote below it, oldest
     first; `unread`: why that could not be read."""
 
@@ -79,15 +79,15 @@ class RemoteStanding:
     state: str
     done: bool = False
     seen: str = ""
-    remarks: tuple[RemoteRemark, ...] = ()
+    remarks: tuple[RemoteComment, ...] = ()
     unread: str = ""
 
 
-async def read_remarks(asked: Awaitable[tuple[RemoteRemark, ...]]) -> tuple[tuple[RemoteRemark, ...], str]:
+async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tuple[RemoteComment, ...], str]:
     """Comments, or why they are not for us: how far the ticket is, is told all the same. Raises TrackerAway."""
     try:
         return await asked, ""
-    except (TrackerRefused, TrackerLong) as no:
+    except (TrackerRefused, TrackerAnswerTooLong) as no:
         return (), str(no)
 
 
@@ -129,26 +129,26 @@ class Tracker(Protocol):
         """What is done there when the incident is closed here."""
         ...
 
-    def fields(self, draft: TrackerDraft) -> Mapping[str, str]:
+    def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
         """What leaves beside title and text."""
         ...
 
-    async def find(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
+    async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
         """The ticket that was made of it, if there is one. Raises TrackerAway and TrackerRefused."""
         ...
 
-    async def create(self, draft: TrackerDraft) -> RemoteTicket:
+    async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
         """Make it. Raises TrackerAway and TrackerRefused."""
         ...
 
-    async def look(self, ticket: str, seen: str) -> RemoteStanding | None:
+    async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         """How far it is, and what people wrote there; None where nothing changed since. Raises TrackerAway, TrackerRefused and TrackerGone."""
         ...
 
-    async def close(self, ticket: str, words: str) -> None:
+    async def close_ticket(self, ticket: str, words: str) -> None:
         """Say there that the incident is closed, as `on_close` has it. Raises TrackerAway, TrackerRefused and TrackerGone."""
         ...
 
-    async def tried(self) -> str:
+    async def check_access(self) -> str:
         """What could be seen without changing anything. Raises TrackerAway and TrackerRefused."""
         ...

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from bot.inbound.webhook import key_of, signed_headers
-from bot.trackers.config import TrackerConfig, Url, mends_of
-from bot.trackers.draft import TrackerDraft, as_data
-from bot.trackers.opened import OpenedTracker
-from bot.trackers.remarks import FETCHED, newest, remark_of, rows_at, signs_of
-from bot.trackers.tracker import RemoteRemark, RemoteStanding, RemoteTicket, marker_of
-from bot.trackers.wire import TrackerWire, safe_url, text_at, words_of
+from bot.inbound.webhook import parse_webhook_key, build_signed_headers
+from bot.trackers.config import TrackerConfig, TrackerUrl, build_fix_hints
+from bot.trackers.draft import TrackerDraft, build_draft_data
+from bot.trackers.opened import TrackerBase
+from bot.trackers.remarks import MAX_FETCHED_COMMENTS, select_newest, build_comment, get_rows_at, hash_comments
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker
+from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
 from tools.clock import Clock
 
-OPENED, ASKED, CLOSED = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
-_MENDS: Final = {
+OPENED_TYPE, ASKED_TYPE, CLOSED_TYPE = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
+_FIX_HINTS: Final = {
     301: "Check {name}.url: it must answer itself, not send us on",
     400: "The receiver says that the message is none; docs/trackers.md has its shape",
     401: "Check {name}.key on both sides, and both clocks",
@@ -28,8 +28,8 @@ _MENDS: Final = {
 }
 
 
-def _key(secret: SecretStr) -> SecretStr:
-    key_of(secret.get_secret_value())
+def _validate_key(secret: SecretStr) -> SecretStr:
+    parse_webhook_key(secret.get_secret_value())
     return secret
 
 
@@ -37,18 +37,18 @@ class WebhookConfig(TrackerConfig):
     """A receiver of a site's own."""
 
     kind: Literal["webhook"] = Field(description="`webhook`")
-    url: Url = Field(description="where messages go")
-    key: Annotated[SecretStr, AfterValidator(_key)] = Field(description="key that signs them: whsec_$(openssl rand -base64 32)")
+    url: TrackerUrl = Field(description="where messages go")
+    key: Annotated[SecretStr, AfterValidator(_validate_key)] = Field(description="key that signs them: whsec_$(openssl rand -base64 32)")
     asks: bool = Field(False, description="whether the receiver answers `rackmedic.ticket.asked`; with it the state comes back")
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookTracker(OpenedTracker):
+class WebhookTracker(TrackerBase):
     """One receiver. It may answer with what it made of the message: `{"id", "shown", "url"}`."""
 
     name: str
     config: WebhookConfig
-    wire: TrackerWire
+    wire: TrackerHttpClient
     title_most: int = 255
     repeatable: bool = True
     settles: timedelta = timedelta()
@@ -57,55 +57,55 @@ class WebhookTracker(OpenedTracker):
     def tells(self) -> bool:
         return self.config.asks
 
-    def fields(self, draft: TrackerDraft) -> Mapping[str, str]:
+    def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
         return {
             "Address": self.config.url,
-            "Type": OPENED,
-            "webhook-id": self._id(OPENED, draft.incident),
+            "Type": OPENED_TYPE,
+            "webhook-id": self._build_message_id(OPENED_TYPE, draft.incident),
             "Hosts": ", ".join(draft.hosts) or "none",
         }
 
-    async def find(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
+    async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
         """What is sent again has the id that it had."""
         return None
 
-    async def create(self, draft: TrackerDraft) -> RemoteTicket:
-        marker = marker_of(draft.incident)
-        answer = await self._post(OPENED, draft.incident, as_data(draft, marker))
-        return self._ticket(answer, marker)
+    async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
+        marker = build_marker(draft.incident)
+        answer = await self._post_message(OPENED_TYPE, draft.incident, build_draft_data(draft, marker))
+        return self._parse_ticket(answer, marker)
 
-    async def look(self, ticket: str, seen: str) -> RemoteStanding | None:
-        answer = await self._post(ASKED, f"{ticket} {self.wire.clock.now().timestamp()}", {"id": ticket})
-        state, done = words_of(text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
-        remarks = newest(map(self._remark, rows_at(answer, "comments")[-2 * FETCHED :])) if self.config.comments else ()
-        now = f"{state} {done} {signs_of(remarks)}".strip()
-        return RemoteStanding(self._ticket(answer, ticket), state, done, now, remarks) if state and now != seen else None
+    async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
+        answer = await self._post_message(ASKED_TYPE, f"{ticket} {self.wire.clock.now().timestamp()}", {"id": ticket})
+        state, done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
+        remarks = select_newest(map(self._parse_comment, get_rows_at(answer, "comments")[-2 * MAX_FETCHED_COMMENTS :])) if self.config.comments else ()
+        now = f"{state} {done} {hash_comments(remarks)}".strip()
+        return RemoteStatus(self._parse_ticket(answer, ticket), state, done, now, remarks) if state and now != seen else None
 
-    async def close(self, ticket: str, words: str) -> None:
-        await self._post(CLOSED, ticket, {"id": ticket, "words": words, "close": self.config.on_close == "close"})
+    async def close_ticket(self, ticket: str, words: str) -> None:
+        await self._post_message(CLOSED_TYPE, ticket, {"id": ticket, "words": words, "close": self.config.on_close == "close"})
 
-    async def tried(self) -> str:
+    async def check_access(self) -> str:
         if not self.config.asks:
             return "not tried: a message would make a ticket"
-        await self._post(ASKED, f"tried {self.wire.clock.now().timestamp()}", {"id": ""})
+        await self._post_message(ASKED_TYPE, f"tried {self.wire.clock.now().timestamp()}", {"id": ""})
         return "takes our signature"
 
-    async def _post(self, type_: str, about: str, data: Mapping[str, object]) -> Any:
+    async def _post_message(self, type_: str, about: str, data: Mapping[str, object]) -> Any:
         now = self.wire.clock.now()
         body = json.dumps({"type": type_, "timestamp": now.isoformat(), "data": data}).encode()
-        headers = signed_headers(key_of(self.config.key.get_secret_value()), self._id(type_, about), now, body)
-        return (await self.wire.send(body, headers)).data
+        headers = build_signed_headers(parse_webhook_key(self.config.key.get_secret_value()), self._build_message_id(type_, about), now, body)
+        return (await self.wire.send_signed_body(body, headers)).data
 
-    def _id(self, type_: str, about: str) -> str:
+    def _build_message_id(self, type_: str, about: str) -> str:
         return f"msg_{sha256(f'{self.name} {type_} {about}'.encode()).hexdigest()[:40]}"
 
-    def _remark(self, row: Any) -> RemoteRemark | None:
-        id_, by, text, at = (text_at(row, name) for name in ("id", "by", "text", "at"))
-        return remark_of(id_, by, text, at, safe_url(text_at(row, "url"), self.config.url))
+    def _parse_comment(self, row: Any) -> RemoteComment | None:
+        id_, by, text, at = (get_text_at(row, name) for name in ("id", "by", "text", "at"))
+        return build_comment(id_, by, text, at, filter_remote_url(get_text_at(row, "url"), self.config.url))
 
-    def _ticket(self, answer: Any, id_: str) -> RemoteTicket:
-        theirs = words_of(text_at(answer, "id"), 100) or id_
-        return RemoteTicket(theirs, words_of(text_at(answer, "shown"), 60) or theirs, safe_url(text_at(answer, "url"), self.config.url))
+    def _parse_ticket(self, answer: Any, id_: str) -> RemoteTicket:
+        theirs = clean_remote_text(get_text_at(answer, "id"), 100) or id_
+        return RemoteTicket(theirs, clean_remote_text(get_text_at(answer, "shown"), 60) or theirs, filter_remote_url(get_text_at(answer, "url"), self.config.url))
 
 
 def open_webhook(name: str, config: WebhookConfig, clock: Clock) -> WebhookTracker:
@@ -113,5 +113,5 @@ def open_webhook(name: str, config: WebhookConfig, clock: Clock) -> WebhookTrack
     return WebhookTracker(
         name,
         config,
-        TrackerWire(config.label or "Webhook", config.url, clock, {}, mends_of(name, _MENDS), lambda data: text_at(data, "error")),
+        TrackerHttpClient(config.label or "Webhook", config.url, clock, {}, build_fix_hints(name, _FIX_HINTS), lambda data: get_text_at(data, "error")),
     )

@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bot.settings import environment
+from bot.settings import copy_environment
 from deploy.lab.clear import take_down
 from deploy.lab.container import become, members
 from deploy.lab.demo import on_the_rack
@@ -43,7 +43,7 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
     """The rack, a local Slack page and the real bot, until Ctrl-C; then all of it goes."""
     try:
         with start(named(name), built()) as started:
-            raise typer.Exit(asyncio.run(on_the_rack(started.rack, environment(), port)))
+            raise typer.Exit(asyncio.run(on_the_rack(started.rack, copy_environment(), port)))
     except LabRefusal as why:
         _fail(why)
 
@@ -111,7 +111,7 @@ def keep_(name: str, image_folder: Path, until_eof: bool = False) -> None:
 def built() -> Path:
     """The image, with a word to whoever waits for it. Raises LabRefusal."""
     require()
-    environ = environment()
+    environ = copy_environment()
     cache = cache_folder(environ)
     if not folder(cache).is_dir():
         typer.echo(f"building the image of the nodes in {cache}: once, two to five minutes …", err=True)

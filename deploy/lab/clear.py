@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bot.store.private_redis import BINARIES
+from bot.store.private_redis import SERVER_BINARIES
 from deploy.lab.container import groups, members, remove_groups
 from deploy.lab.layout import NODES, Rack
 from deploy.lab.programs import LabRefusal, succeeds
@@ -60,7 +60,7 @@ def _is_beside(process: Path, rack: Rack) -> bool:
     try:
         settings = (process / "environ").read_bytes().split(b"\0")
         ours = f"RACKMEDIC_DATA_DIR={rack.data}".encode() in settings
-        server = (process / "comm").read_text().strip() in BINARIES
+        server = (process / "comm").read_text().strip() in SERVER_BINARIES
         return ours or (server and (process / "cwd").readlink().is_relative_to(rack.data))
     except OSError:
         return False  # it is gone, or another's

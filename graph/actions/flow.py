@@ -14,15 +14,15 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from graph.actions.carry_out import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, supersede
-from graph.actions.looks import proof_of
+from graph.actions.carry_out import ActionGraphContext, ApprovalOutdated, StillRunning, claim_action, execute_claim, estimate_claim_time, has_started, supersede_action
+from graph.actions.looks import verify_outcome
 from graph.memory.checkpoint import RedisSaver
-from graph.memory.resume import cut_off
+from graph.memory.resume import has_pending_tasks
 from tools.ledger import record
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
-ACTION_VERSION = 1
+ACTION_GRAPH_VERSION = 1
 """Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
 
 
@@ -41,132 +41,132 @@ class ActionProgress(TypedDict, total=False):
     new: list[str]
 
 
-ActionGraph = CompiledStateGraph[ActionProgress, ActionPorts, ActionProgress, ActionProgress]
+ActionGraph = CompiledStateGraph[ActionProgress, ActionGraphContext, ActionProgress, ActionProgress]
 
 
-async def ask(state: ActionProgress) -> ActionProgress:
+async def await_decision(state: ActionProgress) -> ActionProgress:
     """Wait for a decision. What it was is read from the ledger."""
     interrupt({"approval": state["approval"]})
     return {}
 
 
-async def act(state: ActionProgress, runtime: Runtime[ActionPorts]) -> ActionProgress:
+async def execute_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Begin what is approved; of what somebody else began, find out how it ended."""
     ports = runtime.context
-    seen = await ports.ledger.record(state["approval"])
+    seen = await ports.ledger.get_record(state["approval"])
     if seen.state is State.APPROVED:
-        return await _start(seen, ports)
+        return await _start_action(seen, ports)
     if seen.state is State.EXECUTING:
-        return await _find_out(seen, ports)
-    since = state.get("since") or claimed_at(seen, ports.reading.clock.now()).isoformat()
-    return {"state": seen.state.value, "ran": ran(seen), "since": since}
+        return await _adopt_action(seen, ports)
+    since = state.get("since") or estimate_claim_time(seen, ports.reading.clock.now()).isoformat()
+    return {"state": seen.state.value, "ran": has_started(seen), "since": since}
 
 
-async def _start(seen: Record, ports: ActionPorts) -> ActionProgress:
+async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
     since = ports.reading.clock.now()
     try:
-        claim = await begin(seen, ports)
-    except Changed as why:
-        after = await supersede(seen.approval, why, ports)
+        claim = await claim_action(seen, ports)
+    except ApprovalOutdated as why:
+        after = await supersede_action(seen.approval, why, ports)
         return {"state": after.state.value, "why": why.why}
     except record.VersionChanged:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
     except (record.NotOpen, record.TooLate):
-        return {"state": (await ports.ledger.record(seen.approval)).state.value}
+        return {"state": (await ports.ledger.get_record(seen.approval)).state.value}
     await ports.began(seen.approval)
-    after = await carry_out(claim, ports)
-    return {"state": after.state.value, "ran": ran(after), "since": since.isoformat()}
+    after = await execute_claim(claim, ports)
+    return {"state": after.state.value, "ran": has_started(after), "since": since.isoformat()}
 
 
-async def _find_out(seen: Record, ports: ActionPorts) -> ActionProgress:
+async def _adopt_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
     claim = await ports.ledger.adopt(seen.approval, ports.worker)
     if claim is None:
         raise StillRunning(seen.approval)
-    after = await carry_out(claim, ports)
-    return {"state": after.state.value, "ran": ran(after), "since": claimed_at(seen, ports.reading.clock.now()).isoformat()}
+    after = await execute_claim(claim, ports)
+    return {"state": after.state.value, "ran": has_started(after), "since": estimate_claim_time(seen, ports.reading.clock.now()).isoformat()}
 
 
-async def prove(state: ActionProgress, runtime: Runtime[ActionPorts]) -> ActionProgress:
+async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Look again at the target, and keep what it shows. An outcome that is kept already is not judged twice."""
     ports = runtime.context
-    seen = await ports.ledger.record(state["approval"])
+    seen = await ports.ledger.get_record(state["approval"])
     if seen.outcome:
         return {"says": state.get("says", "")}
-    proof, facts = await proof_of(seen, datetime.fromisoformat(state["since"]), ports)
-    await ports.ledger.judge(seen.approval, proof.outcome)
+    proof, facts = await verify_outcome(seen, datetime.fromisoformat(state["since"]), ports)
+    await ports.ledger.record_outcome(seen.approval, proof.outcome)
     sha = await ports.reading.evidence.put_facts(seen.action.incident, facts) if facts else ""
     return {"says": proof.says, "facts": sha, "new": list(proof.new)}
 
 
-def after_act(state: ActionProgress) -> str:
+def route_after_act(state: ActionProgress) -> str:
     """A proof follows a command that ran; anything else is over."""
     return "prove" if state.get("ran") and state.get("state") in (State.DONE.value, State.FAILED.value) else END
 
 
 def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
     """Ports are given with each call."""
-    graph = StateGraph(ActionProgress, context_schema=ActionPorts)
-    graph.add_node("ask", ask)
-    graph.add_node("act", act)
-    graph.add_node("prove", prove)
+    graph = StateGraph(ActionProgress, context_schema=ActionGraphContext)
+    graph.add_node("ask", await_decision)
+    graph.add_node("act", execute_action)
+    graph.add_node("prove", verify_action)
     graph.add_edge(START, "ask")
     graph.add_edge("ask", "act")
-    graph.add_conditional_edges("act", after_act, ["prove", END])
+    graph.add_conditional_edges("act", route_after_act, ["prove", END])
     graph.add_edge("prove", END)
     return graph.compile(checkpointer=checkpointer, name="action")
 
 
-def thread_of(approval: str) -> str:
+def build_thread_id(approval: str) -> str:
     return f"action:{approval}"
 
 
 class ActionThreads:
     """The threads as the driver needs them: each call brings one to where the ledger says it should be."""
 
-    def __init__(self, saver: RedisSaver, ports: ActionPorts) -> None:
+    def __init__(self, saver: RedisSaver, ports: ActionGraphContext) -> None:
         self._saver = saver
         self._graph = build_action_graph(saver)
         self._ports = ports
 
-    async def wait(self, seen: Record) -> None:
+    async def ensure_waiting(self, seen: ActionRecord) -> None:
         """Make sure that the thread stands before its decision."""
-        config = _config(seen.approval)
+        config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values:
-            await self._graph.ainvoke(_opening(seen), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
 
-    async def go_on(self, seen: Record) -> ActionProgress:
+    async def resume_action(self, seen: ActionRecord) -> ActionProgress:
         """Past the decision, to the end or to where it cannot go on now (NotNow, StillRunning, LostClaim)."""
-        config = _config(seen.approval)
+        config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
-        if not snapshot.values or snapshot.values.get("version") != ACTION_VERSION:
-            await self._graph.ainvoke(_opening(seen), config, context=self._ports, durability="sync")
+        if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
+            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
             snapshot = await self._graph.aget_state(config)
         if snapshot.interrupts:
             await self._graph.ainvoke(Command(resume={"state": seen.state.value}), config, context=self._ports, durability="sync")
-        elif cut_off(snapshot):
+        elif has_pending_tasks(snapshot):
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
-        elif _left_in_doubt(snapshot.values, seen):
-            await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": ran(seen)}, as_node="act")
+        elif _was_resolved_by_human(snapshot.values, seen):
+            await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": has_started(seen)}, as_node="act")
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
         return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
 
-    async def tidy(self, approval: str, keep: timedelta) -> None:
+    async def prune_thread(self, approval: str, keep: timedelta) -> None:
         """The thread is at its end: one checkpoint is enough, and that for a while."""
-        await self._saver.aprune([thread_of(approval)])
-        await self._saver.expire(thread_of(approval), int(keep.total_seconds()))
+        await self._saver.aprune([build_thread_id(approval)])
+        await self._saver.expire(build_thread_id(approval), int(keep.total_seconds()))
 
 
-def _left_in_doubt(values: Any, seen: Record) -> bool:
+def _was_resolved_by_human(values: Any, seen: ActionRecord) -> bool:
     """The thread ended without a proof, and a human has since said what happened."""
     return (
         seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
     )
 
 
-def _opening(seen: Record) -> ActionProgress:
-    return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_VERSION}
+def _build_initial_state(seen: ActionRecord) -> ActionProgress:
+    return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_GRAPH_VERSION}
 
 
-def _config(approval: str) -> RunnableConfig:
-    return RunnableConfig(configurable={"thread_id": thread_of(approval)}, recursion_limit=10)
+def _build_config(approval: str) -> RunnableConfig:
+    return RunnableConfig(configurable={"thread_id": build_thread_id(approval)}, recursion_limit=10)

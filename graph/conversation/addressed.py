@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from graph.conversation.cues import cue_words
+from graph.conversation.cues import list_cue_words
 from graph.conversation.intents import Intent
 from graph.conversation.real_words import REAL
-from graph.conversation.said import Said
-from graph.conversation.spelling import distance
+from graph.conversation.said import ParsedMessage
+from graph.conversation.spelling import compute_edit_distance
 from graph.conversation.words import NEUTRAL
 
 LONGEST = 400
 """Characters at the beginning of a message that are read for whom it is said to."""
 
-Called = Literal["", "first", "inside"]
+CallPosition = Literal["", "first", "inside"]
 """Whether somebody else is called: at the beginning, or somewhere in the text."""
-Follows = Literal["us", "self", "person", "nobody"]
+PreviousSpeaker = Literal["us", "self", "person", "nobody"]
 """Who had the last word before: we, whoever speaks now, somebody else, or nobody that we know of."""
 
 
-class Heed(StrEnum):
+class Addressing(StrEnum):
     """What becomes of a message. `TAKE` takes it, whatever it says, as new facts: the answer to our question, or what was handed in."""
 
     ANSWER = "answer"
@@ -34,13 +34,13 @@ class Heed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ThreadSituation:
     """How a message stands in its thread, as the surface knows it."""
 
     mentioned: bool = False
     """We are called by name, or it is a direct message."""
-    called: Called = ""
-    follows: Follows = "nobody"
+    called: CallPosition = ""
+    follows: PreviousSpeaker = "nobody"
     after_question: bool = False
     """The last word of somebody else was a question."""
     asked: bool = False
@@ -96,24 +96,24 @@ AFTER_CLOSING: Final = frozenset(
 each other about it then is no news."""
 
 
-class HeedRule(NamedTuple):
+class AddressingRule(NamedTuple):
     """The first rule that holds decides."""
 
     why: str
-    holds: Callable[[Said, Situation], bool]
-    heed: Heed
+    holds: Callable[[ParsedMessage, ThreadSituation], bool]
+    heed: Addressing
 
 
-def _known(said: Said) -> bool:
+def _known(said: ParsedMessage) -> bool:
     return said.sure and said.intent is not Intent.NOT_UNDERSTOOD
 
 
-def _to_somebody_else(said: Said, here: Situation) -> bool:
+def _to_somebody_else(said: ParsedMessage, here: ThreadSituation) -> bool:
     names_them = _known(said) and said.intent in OF_A_PERSON and here.called == "inside"
     return bool(here.called) and not here.mentioned and not names_them and not _calls_a_group(said, here)
 
 
-def _calls_a_group(said: Said, here: Situation) -> bool:
+def _calls_a_group(said: ParsedMessage, here: ThreadSituation) -> bool:
     """`recheck @train` names hosts and nobody, unless somebody is called beside it."""
     return (
         here.called == "inside"
@@ -122,60 +122,60 @@ def _calls_a_group(said: Said, here: Situation) -> bool:
     )
 
 
-def _answers_us(said: Said, here: Situation) -> bool:
+def _answers_us(said: ParsedMessage, here: ThreadSituation) -> bool:
     return here.asked and (not _known(said) or is_yes_or_no(said.text)) and can_answer(said.text)
 
 
-def _asks_us(said: Said, here: Situation) -> bool:
+def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
     """Return whether a text that no rule reads asks something of us: a question about the work right after our own word, and any question or
     host's name where nobody else could be meant."""
     if _known(said):
         return False
-    if here.follows == "us" and asks_about_the_work(said):
+    if here.follows == "us" and is_work_question(said):
         return True
     return here.alone and here.follows in ("us", "self") and (is_question(said.text) or bool(said.hosts or said.unknown_hosts))
 
 
-def _among_people(said: Said, here: Situation) -> bool:
+def _among_people(said: ParsedMessage, here: ThreadSituation) -> bool:
     """Thanks for somebody else, or a yes to somebody else's question."""
     polite = said.intent in POLITE and here.follows != "us"
     return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
 
 
-def _wants_quiet(said: Said, here: Situation) -> bool:
+def _wants_quiet(said: ParsedMessage, here: ThreadSituation) -> bool:
     return here.paused and not (_known(said) and said.intent in IN_A_PAUSE)
 
 
-def _not_after_closing(said: Said, here: Situation) -> bool:
+def _not_after_closing(said: ParsedMessage, here: ThreadSituation) -> bool:
     unread_request = not _known(said) and (commands_machines(said) or _asks_us(said, here))
     return here.closed and said.intent not in AFTER_CLOSING and not unread_request
 
 
 # fmt: off
 RULES: Final = (
-    HeedRule("said to somebody else",         _to_somebody_else,                                                     Heed.SILENCE),
-    HeedRule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Heed.TAKE),
-    HeedRule("said to us",                    lambda said, here: here.mentioned,                                     Heed.ANSWER),
-    HeedRule("only mentions here",            lambda said, here: here.mention_only,                                  Heed.SILENCE),
-    HeedRule("quiet, but for a stop",         _wants_quiet,                                                          Heed.SILENCE),
-    HeedRule("closed, and no question of it", _not_after_closing,                                                    Heed.SILENCE),
-    HeedRule("a command in unread words",     lambda said, here: not _known(said) and commands_machines(said),       Heed.ANSWER),
-    HeedRule("our question",                  _answers_us,                                                           Heed.TAKE),
-    HeedRule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
-    HeedRule("asks us",                       _asks_us,                                                              Heed.ANSWER),
-    HeedRule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
-    HeedRule("among people",                  _among_people,                                                         Heed.SILENCE),
-    HeedRule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
+    AddressingRule("said to somebody else",         _to_somebody_else,                                                     Addressing.SILENCE),
+    AddressingRule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Addressing.TAKE),
+    AddressingRule("said to us",                    lambda said, here: here.mentioned,                                     Addressing.ANSWER),
+    AddressingRule("only mentions here",            lambda said, here: here.mention_only,                                  Addressing.SILENCE),
+    AddressingRule("quiet, but for a stop",         _wants_quiet,                                                          Addressing.SILENCE),
+    AddressingRule("closed, and no question of it", _not_after_closing,                                                    Addressing.SILENCE),
+    AddressingRule("a command in unread words",     lambda said, here: not _known(said) and commands_machines(said),       Addressing.ANSWER),
+    AddressingRule("our question",                  _answers_us,                                                           Addressing.TAKE),
+    AddressingRule("something handed in",           lambda said, here: here.files and not _known(said),                    Addressing.TAKE),
+    AddressingRule("asks us",                       _asks_us,                                                              Addressing.ANSWER),
+    AddressingRule("nothing that we know",          lambda said, here: not _known(said),                                   Addressing.SILENCE),
+    AddressingRule("among people",                  _among_people,                                                         Addressing.SILENCE),
+    AddressingRule("something that we know",        lambda said, here: True,                                               Addressing.ANSWER),
 )
 # fmt: on
 
 
-def heed(said: Said, here: Situation) -> Heed:
+def classify_addressing(said: ParsedMessage, here: ThreadSituation) -> Addressing:
     """What becomes of the message."""
     return next(rule.heed for rule in RULES if rule.holds(said, here))
 
 
-def as_answer(said: Said) -> Said:
+def mark_as_new_facts(said: ParsedMessage) -> ParsedMessage:
     """A message that is taken: new facts."""
     return said.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
 
@@ -195,7 +195,7 @@ _DO = _each("do did can could would will have")
 _YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
 
 
-def called(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> Called:
+def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> CallPosition:
     """Whether somebody else than us is called in a message: a mention, a name of `names` (who speaks in the thread) at the beginning, or
     a `word,` there that is followed by “you”. `us`: how we are mentioned, as ids or names."""
     head = text[:LONGEST]
@@ -207,7 +207,7 @@ def called(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> 
     return "first" if _begins_with_a_name(head, ours, {name.casefold() for name in names} - ours) else ""
 
 
-def mentions(text: str, us: Collection[str]) -> bool:
+def is_mentioned(text: str, us: Collection[str]) -> bool:
     """Whether we are called: as `@name` anywhere, or by a name at the beginning or before the end."""
     ours, head = {name.casefold() for name in us}, text[:LONGEST]
     if any(_name_of(found.group()) in ours for found in _CALL.finditer(head)):
@@ -233,8 +233,8 @@ def _begins_with_a_name(head: str, ours: Collection[str], names: Collection[str]
 def _asks_a_person(words: Sequence[str]) -> bool:
     """“anton do you remember…”: a word that is none of ours and no everyday one, and then “do you”."""
     first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
-    slip = any(len(word) > 3 and distance(first, word, 1) <= 1 for word in _ASKING)
-    return asks in _DO and you in _YOU and first.isalpha() and not slip and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | cue_words()
+    slip = any(len(word) > 3 and compute_edit_distance(first, word, 1) <= 1 for word in _ASKING)
+    return asks in _DO and you in _YOU and first.isalpha() and not slip and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | list_cue_words()
 
 
 _YES_NO = _each(
@@ -266,7 +266,7 @@ _THE_WORK = _each(
 )
 
 
-def asks_about_the_work(said: Said) -> bool:
+def is_work_question(said: ParsedMessage) -> bool:
     """Whether a text asks, and about something of ours: what it names, or a word of the trade."""
     words = _plain(said.text[:LONGEST]).split()
     asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
@@ -284,7 +284,7 @@ _OF_MACHINES = _each(
 _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then also can could would you we i to want need go and")
 
 
-def commands_machines(said: Said) -> bool:
+def commands_machines(said: ParsedMessage) -> bool:
     """Return whether a text begins with a command for machines and names one, in whatever notation: `drain everything except gpu-002 pls`."""
     words = _plain(said.text[:LONGEST]).split()
     first = _command_at(words)
@@ -311,7 +311,7 @@ def is_question(text: str) -> bool:
     return text.rstrip().endswith("?") or first in _ASKING
 
 
-def is_request(said: Said) -> bool:
+def is_request(said: ParsedMessage) -> bool:
     """Return whether a text wants an answer or an action of whoever reads it."""
     wants = _known(said) and said.intent not in POLITE | {Intent.NEW_FACTS}
     return wants or commands_machines(said) or is_question(said.text)

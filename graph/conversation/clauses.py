@@ -8,15 +8,15 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
-from graph.conversation.cues import Clause, cue_words, ideas_of
-from graph.conversation.mentions import Mentions, Register, thing_words
+from graph.conversation.cues import Clause, list_cue_words, find_ideas
+from graph.conversation.mentions import NamedEntities, EntityFinder, list_thing_words
 from graph.conversation.real_words import REAL
 from graph.conversation.said import Vocabulary
-from graph.conversation.spelling import LONGEST, Sentence, Speller, sentences, whole
-from graph.conversation.tongues import in_english
+from graph.conversation.spelling import LONGEST, Sentence, SpellingCorrector, split_sentences, expand_abbreviations
+from graph.conversation.tongues import translate_to_english
 from graph.conversation.words import IDEAS
-from graph.reading.reports import is_log
-from graph.reading.times import window
+from graph.reading.reports import is_log_line
+from graph.reading.times import parse_time_window
 
 MOST_SENTENCES, MOST_PARTS = 12, 6
 _CUT = re.compile(r", |: | [-–—] ")
@@ -55,23 +55,23 @@ _SUBJECTS: Final = frozenset(["i", "you", "we", "it", "this", "that", "there", "
 _NO_SUBJECTS: Final = frozenset(["fixed", "solved", "resolved", "working", "mine", "gone", "done"])
 
 
-def clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
+def split_clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
     """The sentences of the prose of a message, each followed by its parts where commas divide it."""
-    register = Register(text, names)
+    register = EntityFinder(text, names)
     found: list[Clause] = []
-    for sentence in sentences(_prose(text))[:MOST_SENTENCES]:
+    for sentence in split_sentences(_prose(text))[:MOST_SENTENCES]:
         entire = _clause(sentence, register, now)
         found.append(entire)
         found += [_within(part, entire, before) for before, part in _parts(sentence, register, now)]
     return found
 
 
-def _parts(sentence: Sentence, register: Register, now: datetime) -> Iterator[tuple[str, Clause]]:
+def _parts(sentence: Sentence, register: EntityFinder, now: datetime) -> Iterator[tuple[str, Clause]]:
     """(what stands before it, part)."""
     cuts = [found.span() for found in _CUT.finditer(sentence.text)][: MOST_PARTS - 1]
     begins, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(sentence.text)]
     for begin, end in zip(begins, ends, strict=True) if cuts else ():
-        for said in sentences(sentence.text[begin:end])[:1]:
+        for said in split_sentences(sentence.text[begin:end])[:1]:
             last = end == len(sentence.text)
             yield sentence.text[:begin], _clause(said._replace(asks=sentence.asks and last), register, now, part=True)
 
@@ -85,7 +85,7 @@ def _within(part: Clause, whole: Clause, before: str) -> Clause:
 def _prose(text: str) -> str:
     """What a person wrote: no code, no logs, nothing that is quoted."""
     text = _TICKED.sub(_of_name, _FENCE.sub("\n", text[:LONGEST]))
-    return "\n".join(line for line in text.split("\n") if not (_PRINTED.match(line) or is_log(line) or _CODE.search(line[:400])))
+    return "\n".join(line for line in text.split("\n") if not (_PRINTED.match(line) or is_log_line(line) or _CODE.search(line[:400])))
 
 
 def _of_name(found: re.Match[str]) -> str:
@@ -93,30 +93,30 @@ def _of_name(found: re.Match[str]) -> str:
     return found[1] if len(found[1].split()) == 1 or found[1].count(" ") == found[1].count(", ") else " "
 
 
-def _clause(sentence: Sentence, register: Register, now: datetime, *, part: bool = False) -> Clause:
+def _clause(sentence: Sentence, register: EntityFinder, now: datetime, *, part: bool = False) -> Clause:
     words = _words(sentence.words)
-    timed = any(window(sentence.text, now))
-    named = register.read(sentence.text, words, timed=timed)
-    asks, requests, denies, depends = moods(words, sentence.asks, named)
+    timed = any(parse_time_window(sentence.text, now))
+    named = register.find_entities(sentence.text, words, timed=timed)
+    asks, requests, denies, depends = detect_moods(words, sentence.asks, named)
     quotes = bool(_QUOTED.search(sentence.text))
-    ideas = ideas_of([word if at not in named.used.get("group", ()) else "" for at, word in enumerate(words)])
+    ideas = find_ideas([word if at not in named.used.get("group", ()) else "" for at, word in enumerate(words)])
     return Clause(words, ideas, named, asks, requests, denies, depends, timed, quotes, part)
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:
     """In English and well spelt."""
-    translated = in_english(words, cue_words())
+    translated = translate_to_english(words, list_cue_words())
     if translated is not None:
-        return tuple(whole(translated))
-    return tuple(map(_speller().mended, whole(words)))
+        return tuple(expand_abbreviations(translated))
+    return tuple(map(_speller().correct_word, expand_abbreviations(words)))
 
 
 @cache
-def _speller() -> Speller:
-    return Speller(cue_words() | thing_words(), REAL)
+def _speller() -> SpellingCorrector:
+    return SpellingCorrector(list_cue_words() | list_thing_words(), REAL)
 
 
-def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bool, bool, bool]:
+def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tuple[bool, bool, bool, bool]:
     """Whether a sentence asks, requests, denies, and depends on something. `marked` with a question mark."""
     body = list(words)
     while len(body) > 1 and body[0] in _LEADS:
@@ -140,7 +140,7 @@ def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bo
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
 
 
-def _orders(first: str, second: str, named: Mentions) -> bool:
+def _orders(first: str, second: str, named: NamedEntities) -> bool:
     if first == "do":
         return bool(named.check or named.remedy) or second in ("it", "that", "this", "so", "a", "an", "another", "some")
     return first in IDEAS["verb"].split() or (first in ("have", "take") and second in ("a", "another"))

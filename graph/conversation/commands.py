@@ -3,12 +3,12 @@
 
 import re
 
-from graph.conversation.customers import plainly
+from graph.conversation.customers import normalize_text
 from graph.conversation.intents import Intent
-from graph.conversation.rules.page import wants_report
-from graph.conversation.said import Said, Vocabulary
-from graph.reading.groups import almost, group_called, hosts_named
-from kb.guides.guide import slug
+from graph.conversation.rules.page import is_report_request
+from graph.conversation.said import ParsedMessage, Vocabulary
+from graph.reading.groups import is_near_group_name, find_group, resolve_hosts_and_groups
+from kb.guides.guide import slugify_guide_name
 
 LONGEST = 400
 _COMMAND = re.compile(
@@ -24,27 +24,27 @@ _GUIDE = re.compile(
 )
 
 
-def guide_called(text: str) -> tuple[str, str] | None:
+def parse_guide_request(text: str) -> tuple[str, str] | None:
     """The name of a guide and the names of hosts, where a text asks for one and for nothing else."""
     found = _GUIDE.fullmatch(" ".join(text[:LONGEST].split())) if len(text) <= LONGEST else None
     return (found["name"] or found["called"], found["names"] or "") if found else None
 
 
-def commanded(text: str, names: Vocabulary) -> Said | None:
+def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
     """The command, where it asks for the report, or names a group or almost one; None leaves the text to be read as any other."""
-    if len(text) <= LONGEST and wants_report(plainly(text)):
-        return Said(intent=Intent.REPORT, text=text)
-    if (guide := guide_called(text)) is not None:
-        hosts = hosts_named(guide[1], names.hosts, names.groups, names.domains, strict=False)
-        return Said(intent=Intent.RUN_GUIDE, text=text, guide=slug(guide[0]), hosts=hosts.hosts, unknown_hosts=hosts.unknown)
+    if len(text) <= LONGEST and is_report_request(normalize_text(text)):
+        return ParsedMessage(intent=Intent.REPORT, text=text)
+    if (guide := parse_guide_request(text)) is not None:
+        hosts = resolve_hosts_and_groups(guide[1], names.hosts, names.groups, names.domains, strict=False)
+        return ParsedMessage(intent=Intent.RUN_GUIDE, text=text, guide=slugify_guide_name(guide[0]), hosts=hosts.hosts, unknown_hosts=hosts.unknown)
     found = _COMMAND.fullmatch(" ".join(text[:LONGEST].split()))
     if found is None:
         return None
     words = [word.strip("`'\"*,") for word in found["names"].split()]
-    named = hosts_named(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
-    groups = any(word.startswith("@") or group_called(word, names.groups) or almost(word, names.groups) for word in words)
+    named = resolve_hosts_and_groups(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
+    groups = any(word.startswith("@") or find_group(word, names.groups) or is_near_group_name(word, names.groups) for word in words)
     if not (groups or (found["down"] and named.hosts)):  # “down” would else be read as a complaint
         return None
-    group = next((group for word in words if (group := group_called(word.removeprefix("@"), names.groups))), "")
+    group = next((group for word in words if (group := find_group(word.removeprefix("@"), names.groups))), "")
     intent = Intent.NARROW if found["narrow"] else Intent.RECHECK
-    return Said(intent=intent, text=text, hosts=named.hosts, unknown_hosts=named.unknown, group=group)
+    return ParsedMessage(intent=intent, text=text, hosts=named.hosts, unknown_hosts=named.unknown, group=group)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from graph.conversation.intents import Intent
-from graph.conversation.mentions import Mentions, exclusive
+from graph.conversation.mentions import NamedEntities, is_exclusive_check
 from graph.conversation.rules import RULES
 from graph.conversation.rules.row import CueRow
 from graph.conversation.words import ELSEWHERE, IDEAS, NEUTRAL, WEAK
@@ -18,7 +18,7 @@ NEARLY = 0.6
 """Share of a cue that must be there for the intent to be suggested."""
 
 
-Places = tuple[int, ...]
+WordPositions = tuple[int, ...]
 """Positions of the words of a clause that say one thing."""
 
 
@@ -27,8 +27,8 @@ class Clause:
     """A sentence or a part of one: its words, the ideas that they express, what it names, and its mood."""
 
     words: tuple[str, ...]
-    ideas: Mapping[str, Sequence[Places]]
-    named: Mentions
+    ideas: Mapping[str, Sequence[WordPositions]]
+    named: NamedEntities
     asks: bool = False
     requests: bool = False
     denies: bool = False
@@ -39,19 +39,19 @@ class Clause:
     """It holds somebody else's words: nothing in it is a request."""
     part: bool = False
 
-    def in_mood(self, mood: str) -> bool:
+    def has_mood(self, mood: str) -> bool:
         """`?` asks, `>` requests, `.` states, `not` denies, `if` depends."""
         if mood in ("?", "."):
             return self.asks is (mood == "?")
         return {">": self.requests, "not": self.denies, "if": self.depends}[mood]
 
 
-class Fit(NamedTuple):
+class IntentFit(NamedTuple):
     intent: Intent
     score: float
 
 
-class Term(NamedTuple):
+class CueTerm(NamedTuple):
     """`any_of` are ideas, literal words in quotes, or names of things in capitals."""
 
     any_of: tuple[str, ...]
@@ -60,25 +60,25 @@ class Term(NamedTuple):
 
 
 class Cue(NamedTuple):
-    terms: tuple[Term, ...]
+    terms: tuple[CueTerm, ...]
     alone: bool
 
 
-def fits(clause: Clause) -> list[Fit]:
+def rank_intents(clause: Clause) -> list[IntentFit]:
     """The intents that the clause fits, best first."""
-    found = [Fit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, intent, rule)) > 0]
+    found = [IntentFit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, intent, rule)) > 0]
     return sorted(found, key=lambda fit: -fit.score)
 
 
-def nearest(clause: Clause) -> list[Fit]:
+def rank_partial_intents(clause: Clause) -> list[IntentFit]:
     """The intents whose cues are there in part, best first."""
-    found = [Fit(intent, max(_partly(clause, cue) for cue in _cues()[intent])) for intent in RULES]
+    found = [IntentFit(intent, max(_partly(clause, cue) for cue in _cues()[intent])) for intent in RULES]
     return sorted((fit for fit in found if fit.score > 0), key=lambda fit: -fit.score)
 
 
-def ideas_of(words: Sequence[str]) -> Mapping[str, Sequence[Places]]:
+def find_ideas(words: Sequence[str]) -> Mapping[str, Sequence[WordPositions]]:
     """Idea → the words and phrases that express it, longest first."""
-    table, found = _lexicon(), dict[str, list[Places]]()
+    table, found = _lexicon(), dict[str, list[WordPositions]]()
     for at in range(len(words)):
         for size in range(1, min(_LONGEST, len(words) - at) + 1):
             for idea in table.get(" ".join(words[at : at + size]), ()):
@@ -87,7 +87,7 @@ def ideas_of(words: Sequence[str]) -> Mapping[str, Sequence[Places]]:
 
 
 @cache
-def cue_words() -> frozenset[str]:
+def list_cue_words() -> frozenset[str]:
     """Every single word that is part of a cue or says nothing."""
     literal = {one.strip("'") for cues in _cues().values() for cue in cues for term in cue.terms for one in term.any_of if one.islower()}
     return frozenset({part for phrase in _lexicon() for part in phrase.split()} | literal | NEUTRAL | ELSEWHERE)
@@ -117,13 +117,13 @@ def _parsed(line: str, rule: CueRow) -> Cue:
     return Cue(tuple(sorted(terms, key=lambda term: (not term.mood, term.forbids))), "=" in words)
 
 
-def _term(word: str) -> Term:
+def _term(word: str) -> CueTerm:
     said = word.removeprefix("!")
-    return Term((), word != said, said) if said in ("?", ">", ".") else Term(tuple(said.split("|")), word != said, "")
+    return CueTerm((), word != said, said) if said in ("?", ">", ".") else CueTerm(tuple(said.split("|")), word != said, "")
 
 
 def _score(clause: Clause, intent: Intent, rule: CueRow) -> float:
-    if any(clause.in_mood(mood) for mood in rule.unless.split()) or (rule.unless and clause.quotes):
+    if any(clause.has_mood(mood) for mood in rule.unless.split()) or (rule.unless and clause.quotes):
         return 0.0
     return rule.weight * max(_fit(clause, cue, rule) for cue in _cues()[intent])
 
@@ -135,14 +135,14 @@ def _fit(clause: Clause, cue: Cue, rule: CueRow) -> float:
         if worth is None:
             return 0.0
         strength += worth
-    share = explained(clause, used, STRANGE if rule.unless else ODD)
+    share = compute_explained_share(clause, used, STRANGE if rule.unless else ODD)
     return strength * (0.4 + 0.6 * share) if share >= (1.0 if cue.alone else rule.covers) else 0.0
 
 
-def _held(clause: Clause, term: Term, used: set[int]) -> float | None:
+def _held(clause: Clause, term: CueTerm, used: set[int]) -> float | None:
     """What a term is worth, and its words are used up; None where the clause does not hold it."""
     if term.mood:
-        return (0.0 if term.forbids else 0.3) if clause.in_mood(term.mood) is not term.forbids else None
+        return (0.0 if term.forbids else 0.3) if clause.has_mood(term.mood) is not term.forbids else None
     if term.forbids:
         return None if any(next(_spans(clause, one), None) for one in term.any_of) else 0.0
     for one in term.any_of:
@@ -153,7 +153,7 @@ def _held(clause: Clause, term: Term, used: set[int]) -> float | None:
     return None
 
 
-def _spans(clause: Clause, one: str) -> Iterator[Places]:
+def _spans(clause: Clause, one: str) -> Iterator[WordPositions]:
     if one.isupper():
         yield from _things(clause, one)
     elif one in IDEAS:
@@ -162,14 +162,14 @@ def _spans(clause: Clause, one: str) -> Iterator[Places]:
         yield from ((at,) for at, word in enumerate(clause.words) if word == one.strip("'"))
 
 
-def _things(clause: Clause, one: str) -> Iterator[Places]:
+def _things(clause: Clause, one: str) -> Iterator[WordPositions]:
     """Where a thing is named. What is named in several words is one thing."""
     named, hosts = clause.named, len(clause.named.hosts) + len(clause.named.unknown)
     there = {
         "HOST": hosts > 0,
         "HOSTS": hosts > 1,
         "TIME": clause.timed or bool(named.used.get("time")),
-        "EXCLUSIVE": exclusive(named.check),
+        "EXCLUSIVE": is_exclusive_check(named.check),
         "RESUME": named.remedy == "resume_node",
         "CAUSE": bool(named.labels or named.category),
     }
@@ -186,12 +186,12 @@ def _things(clause: Clause, one: str) -> Iterator[Places]:
         yield from [tuple(sorted(places))] if (places := named.used.get(one.lower())) else ()
 
 
-def _one(places: Collection[int], beyond: int) -> Places:
+def _one(places: Collection[int], beyond: int) -> WordPositions:
     """One thing; a time without a word of its own stands behind the last."""
     return tuple(sorted(places)) or (beyond,)
 
 
-def explained(clause: Clause, used: Collection[int], unknown: float = 1.0) -> float:
+def compute_explained_share(clause: Clause, used: Collection[int], unknown: float = 1.0) -> float:
     """The share of the clause that the cue, names, and words that say nothing make up."""
     named = {at for places in clause.named.used.values() for at in places}
     neutral = {at for kind in ("host", "person", "job", "time") for at in clause.named.used.get(kind, ())}

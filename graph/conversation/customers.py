@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Final
 
 from graph.conversation.intents import Intent
-from graph.conversation.news import complains
-from graph.conversation.said import Said
+from graph.conversation.news import has_complaint
+from graph.conversation.said import ParsedMessage
 
 
-class Want(StrEnum):
+class TenantRequest(StrEnum):
     """What a customer's words come to."""
 
     PERSON = "person"
@@ -33,18 +33,18 @@ LONGEST: Final = 160
 """Characters of a text that is one wish; who writes more tells something."""
 MOST_BESIDE: Final = 8
 """Words beside the wish itself."""
-MEANS: Final[Mapping[Want, Intent]] = {
-    Want.PERSON: Intent.HAND_OFF,
-    Want.CHANGE: Intent.WISH_REMEDY,
-    Want.WITHDRAW: Intent.CLOSE,
-    Want.AGAIN: Intent.HAPPENED_BEFORE,
-    Want.FAULT: Intent.EXPLAIN,
-    Want.WHY_WHEN: Intent.EXPLAIN,
-    Want.STANDS: Intent.STATUS,
-    Want.PRESSED: Intent.STATUS,
+MEANS: Final[Mapping[TenantRequest, Intent]] = {
+    TenantRequest.PERSON: Intent.HAND_OFF,
+    TenantRequest.CHANGE: Intent.WISH_REMEDY,
+    TenantRequest.WITHDRAW: Intent.CLOSE,
+    TenantRequest.AGAIN: Intent.HAPPENED_BEFORE,
+    TenantRequest.FAULT: Intent.EXPLAIN,
+    TenantRequest.WHY_WHEN: Intent.EXPLAIN,
+    TenantRequest.STANDS: Intent.STATUS,
+    TenantRequest.PRESSED: Intent.STATUS,
 }
 """The intent of the table that each is nearest to."""
-ANY_TIME: Final = frozenset({Want.PERSON, Want.CHANGE, Want.WITHDRAW})
+ANY_TIME: Final = frozenset({TenantRequest.PERSON, TenantRequest.CHANGE, TenantRequest.WITHDRAW})
 """Meant also where we have just asked something else."""
 
 _LEAD = (
@@ -65,8 +65,8 @@ _JEMAND = (
 _SOMEBODY = r"(?:humans?|persons?|people|somebody|someone|anybody|engineers?|operators?|colleagues?|technicians?|staff)"
 _REAL = r"(?:(?:a|an|any|some|real|actual|live|one|of|your) )*"
 _ORDINAL = r"(?:second|third|fourth|fifth|sixth|seventh|tenth|umpteenth|nth|\d{1,3}(?:st|nd|rd|th))"
-PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
-    Want.WITHDRAW: {
+PATTERNS: Final[Mapping[TenantRequest, Mapping[str, tuple[str, ...]]]] = {
+    TenantRequest.WITHDRAW: {
         "en": (
             r"never ?mind",
             r"forget (?:it|about it|about this)",
@@ -93,7 +93,7 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         "es": (r"olvid(?:alo|enlo|adlo)", r"ya no lo necesitamos", r"falsa alarma", r"no importa"),
         "zh": (r"不用了", r"误报", r"不需要了"),
     },
-    Want.PERSON: {
+    TenantRequest.PERSON: {
         "en": (
             rf"(?:talk|speak|chat) (?:to|with) {_REAL}{_SOMEBODY}\b",
             rf"(?:is|are) there {_REAL}(?:humans?|person|people|engineers?)\b",
@@ -114,7 +114,7 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         "es": (r"hablar con (?:alguien|una persona|un humano|un tecnico|un ingeniero)", r"llam(?:enme|ame|enos)"),
         "zh": (r"(?:找|转|要)?人工", r"跟人说", r"和人说"),
     },
-    Want.CHANGE: {
+    TenantRequest.CHANGE: {
         "en": (
             rf"{_LEAD}(?:reboot|restart|reset|power ?cycle|replace|swap|drain|reimage|reinstall|kick|fix)(?: out)? {_THE}(?:{_BOX}\b|{_NUMBERED})",
             rf"(?:give|get) us (?:(?:a|an|some) )?(?:another|new|other|different|fresh|spare) {_MACHINES}\b",
@@ -143,13 +143,13 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         ),
         "zh": (r"重启(?:一下)?(?:机器|节点|服务器)",),
     },
-    Want.WHY_WHEN: {
+    TenantRequest.WHY_WHEN: {
         "en": (r"\bwhy\b.*\b(?:when|how long)\b", r"\b(?:when|how long)\b.*\bwhy\b"),
         "de": (r"\b(?:warum|wieso|weshalb)\b.*\b(?:wann|wie lange)\b", r"\b(?:wann|wie lange)\b.*\b(?:warum|wieso|weshalb)\b"),
         "fr": (r"\bpourquoi\b.*\bquand\b", r"\bquand\b.*\bpourquoi\b"),
         "es": (r"\bpor que\b.*\bcuando\b", r"\bcuando\b.*\bpor que\b"),
     },
-    Want.FAULT: {
+    TenantRequest.FAULT: {
         "en": (
             r"(?:is|was) (?:it|this|that) (?:our|your|my) (?:fault|mistake|problem|side|code|hardware)",
             r"whose (?:fault|mistake) is",
@@ -165,7 +165,7 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         "fr": (r"est ce (?:notre|votre) faute", r"c est (?:notre|votre) faute"),
         "es": (r"es (?:nuestra|vuestra|su) culpa", r"es culpa (?:nuestra|suya|vuestra)"),
     },
-    Want.AGAIN: {
+    TenantRequest.AGAIN: {
         "en": (
             rf"\b{_ORDINAL} time\b(?! ?step)",
             r"\b(?:twice|three times|four times|\d{1,3} times) (?:already )?(?:this (?:week|month|year|morning)|in a (?:row|day|week|month)|today)\b",
@@ -178,7 +178,7 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         "es": (r"\b(?:segunda|tercera|cuarta|quinta) vez\b",),
         "zh": (r"第[二三四五六七八九十]次",),
     },
-    Want.STANDS: {
+    TenantRequest.STANDS: {
         "en": (
             r"^(?:so )?when (?:will|can|do|is|does)\b",
             r"^(?:is )?(?:anybody|anyone|somebody|someone) (?:there|here|home)",
@@ -200,7 +200,7 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
         "es": (r"^cuando\b", r"^hay alguien", r"^todavia nada", r"^cuanto (?:tiempo|falta)"),
         "zh": (r"^有人吗", r"^什么时候"),
     },
-    Want.PRESSED: {
+    TenantRequest.PRESSED: {
         "en": (
             r"\b(?:unacceptable|ridiculous|outrageous)\b",
             r"\bdeadline\b(?! exceeded)",
@@ -233,18 +233,18 @@ _OWN_DOING: Final = re.compile(
 """That they ended their job themselves: no symptom, beside a wish to be left in peace."""
 
 
-def wanted(text: str, now: datetime) -> Want | None:
+def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
     """What a customer's words come to; None where they are a report, or anything that stands not in the table."""
     if len(text) > LONGEST:
         return None
-    plain, ended = _OWN_DOING.subn(" ", plainly(text))
-    if complains(plain if ended else text, now):
+    plain, ended = _OWN_DOING.subn(" ", normalize_text(text))
+    if has_complaint(plain if ended else text, now):
         return None
     want = _found(" ".join(plain.split()))
-    return want if not ended or want is Want.WITHDRAW else None
+    return want if not ended or want is TenantRequest.WITHDRAW else None
 
 
-def _found(plain: str) -> Want | None:
+def _found(plain: str) -> TenantRequest | None:
     """The first of the table, with little beside it."""
     found = next(((want, hit) for want, pattern in _READ if (hit := pattern.search(plain))), None)
     if found is None or len(plain.replace(found[1].group(), " ", 1).split()) > MOST_BESIDE:
@@ -252,15 +252,15 @@ def _found(plain: str) -> Want | None:
     return found[0]
 
 
-def as_wanted(said: Said, now: datetime) -> tuple[Said, Want | None]:
+def apply_tenant_request(said: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
     """What was said with the intent of what is wanted, where the table holds it. Who names a machine takes nothing back."""
-    want = wanted(said.text, now)
-    if want is None or (want is Want.WITHDRAW and (said.hosts or said.unknown_hosts)):
+    want = classify_tenant_request(said.text, now)
+    if want is None or (want is TenantRequest.WITHDRAW and (said.hosts or said.unknown_hosts)):
         return said, None
     return said.model_copy(update={"intent": MEANS[want], "sure": True}), want
 
 
-def plainly(text: str) -> str:
+def normalize_text(text: str) -> str:
     """In small letters without accents, one space between words and no other sign."""
     bare = "".join(sign for sign in unicodedata.normalize("NFKD", text[: LONGEST * 2].casefold()) if not unicodedata.combining(sign))
     return " ".join(re.sub(r"[^\w]+", " ", re.sub(r"(?<=[a-z])['’](?=(?:t|s|re|m)\b)", "", bare)).split())

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.said import Said
-from graph.model.reasoner import Choices, IntentGuess
+from graph.conversation.said import ParsedMessage
+from graph.model.reasoner import IntentChoices, IntentGuess
 
 ONLY_SAID: Final = frozenset(
     {Intent.TAKE, Intent.WAITS, Intent.HAND_OFF, Intent.UNDO, Intent.FIXED, Intent.CLOSE, Intent.REOPEN, Intent.STOP, Intent.PAUSE}
 )
 """Never read by a model. An approval may be: it is answered with where the button is."""
-NEEDS: Final[Mapping[Intent, Callable[[Said], object]]] = {
+NEEDS: Final[Mapping[Intent, Callable[[ParsedMessage], object]]] = {
     Intent.ASSIGN: lambda said: said.person,
     Intent.NARROW: lambda said: said.hosts or said.job,
     Intent.WIDEN: lambda said: said.hosts or said.group,
@@ -28,22 +28,22 @@ NEEDS: Final[Mapping[Intent, Callable[[Said], object]]] = {
 MOST_LABELS = 5
 
 
-def is_left(said: Said) -> bool:
+def needs_model(said: ParsedMessage) -> bool:
     """Whether a model may be asked: only about what the rules could not read."""
     return not said.sure and said.intent is Intent.NOT_UNDERSTOOD
 
 
-def choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> Choices:
+def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> IntentChoices:
     """All that it may answer: every intent with what it does and how it may be said, and the names of this place."""
     unsaid = {Intent.NEW_FACTS}  # “anything else” would be chosen for anything else
     means = {
         intent.value: f"{row.means}, as in “{row.form}”" if row.form and intent not in unsaid else row.means
         for intent, row in INTENTS.items()
     }
-    return Choices(means, hosts, labels, checks, remedies)
+    return IntentChoices(means, hosts, labels, checks, remedies)
 
 
-def with_guess(said: Said, guess: IntentGuess, *, closed: bool = False) -> Said:
+def apply_intent_guess(said: ParsedMessage, guess: IntentGuess, *, closed: bool = False) -> ParsedMessage:
     """The message with what the model made of it, as far as that may be believed. `closed`: the incident is, and looking would open it again."""
     intent = Intent(guess.intent)
     if intent is Intent.NOT_UNDERSTOOD:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from graph.state import ItemKind
+from graph.state import InboxItemKind
 
 
 class Intent(StrEnum):
@@ -67,7 +67,7 @@ class IntentRow(NamedTuple):
     form: str
     """How it is said, as the help card shows it; empty where it needs no showing."""
     means: str
-    item: ItemKind = "ask"
+    item: InboxItemKind = "ask"
 
 
 # fmt: off

@@ -7,10 +7,10 @@ from functools import cache, lru_cache
 from typing import Final
 
 from graph.conversation.said import Vocabulary
-from graph.conversation.spelling import LONGEST, spell
+from graph.conversation.spelling import LONGEST, normalize_words
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
-from graph.reading.fine_hosts import hosts_called_fine, hosts_left_out
-from graph.reading.hosts import hosts_in, job_in
+from graph.reading.fine_hosts import find_hosts_called_healthy, find_excluded_hosts
+from graph.reading.hosts import find_hosts, find_job_id
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
 
@@ -34,7 +34,7 @@ _COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Mentions:
+class NamedEntities:
     """`used` are the positions of words that name something, by what they name."""
 
     hosts: tuple[str, ...] = ()
@@ -52,22 +52,22 @@ class Mentions:
     used: Mapping[str, Collection[int]] = field(default_factory=dict)
 
 
-class Register:
+class EntityFinder:
     """What of the vocabulary a text names. Hosts are looked up once for the whole text, whatever its sentences are."""
 
     def __init__(self, text: str, names: Vocabulary) -> None:
         self._names = names
         text = text[:LONGEST]
-        self._found = hosts_in(text, names.book)
-        fine = hosts_called_fine(text, names.book) if len(self._found.hosts) > 1 else frozenset()
+        self._found = find_hosts(text, names.host_index)
+        fine = find_hosts_called_healthy(text, names.host_index) if len(self._found.hosts) > 1 else frozenset()
         if blamed := tuple(host for host in self._found.hosts if host not in fine):
             self._found = replace(self._found, hosts=blamed)
-        self._left_out = hosts_left_out(text, names.book)
-        self._job = job_in(text)
-        self._wordy = names.book.wordy
+        self._left_out = find_excluded_hosts(text, names.host_index)
+        self._job = find_job_id(text)
+        self._wordy = names.host_index.wordy
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
 
-    def read(self, text: str, words: Sequence[str], *, timed: bool = False) -> Mentions:
+    def find_entities(self, text: str, words: Sequence[str], *, timed: bool = False) -> NamedEntities:
         """Of one sentence, as it was written and in words."""
         used: dict[str, set[int]] = {}
         device, xid, person = _first(_DEVICE, text), _first(_XID, text), _first(_PERSON, text)
@@ -94,7 +94,7 @@ class Register:
         labels, category = self._causes(text, words, used)
         known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())
         spoken = dict.fromkeys((*known, *(self._wordy[word] for word in words if word in self._wordy)))
-        return Mentions(
+        return NamedEntities(
             hosts=tuple(host for host in spoken if host not in self._left_out),
             unknown=unknown,
             left_out=tuple(sorted(self._left_out)),
@@ -155,7 +155,7 @@ class Register:
         return max(found, key=lambda row: row[1])[2] if found else ""
 
 
-def exclusive(check: str) -> bool:
+def is_exclusive_check(check: str) -> bool:
     """Whether a check needs GPUs for itself."""
     return check in CHECKS and CHECKS[check].exclusive
 
@@ -172,7 +172,7 @@ def _stem(name: str) -> str:
 @lru_cache(maxsize=4096)
 def _spelt_name(name: str) -> tuple[str, ...]:
     """Spell a title or an id of the product or the site. There are some hundred, and every message is compared with all of them."""
-    return tuple(spell(name))
+    return tuple(normalize_words(name))
 
 
 def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
@@ -218,7 +218,7 @@ def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
 
 
 @cache
-def thing_words() -> frozenset[str]:
+def list_thing_words() -> frozenset[str]:
     """Every single word that names a cause, a check or a remedy."""
     ids = {part for one in (*CHECKS, *REMEDIES) for part in one.split("_")}
     return frozenset(
@@ -227,7 +227,7 @@ def thing_words() -> frozenset[str]:
 
 
 def _spelt(rows: Iterable[tuple[str, str]]) -> Mapping[tuple[str, ...], str]:
-    return {_bare(spell(phrase)): value for value, phrases in rows for phrase in phrases.split(", ")}
+    return {_bare(normalize_words(phrase)): value for value, phrases in rows for phrase in phrases.split(", ")}
 
 
 def _bare(words: Sequence[str]) -> tuple[str, ...]:

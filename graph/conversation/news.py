@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from graph.conversation.cues import Clause, explained
+from graph.conversation.cues import Clause, compute_explained_share
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said, Vocabulary
+from graph.conversation.said import ParsedMessage, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.conversation.words import ELSEWHERE
 from graph.reading.physical import physical_reports
-from graph.reading.reports import understand
+from graph.reading.reports import parse_report
 
 HALF = 0.5
 """Share of a complaint that must be words of our trade."""
@@ -26,9 +26,9 @@ _WORD = re.compile(r"[^\W_]+")
 _DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[\w-]{1,40}`?[ .!]*", re.IGNORECASE)
 
 
-def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
+def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
     """Whether there is something in it to look at."""
-    told = understand(text[:LONGEST], names.book, now)
+    told = parse_report(text[:LONGEST], names.host_index, now)
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
     if (told.signatures or physical_reports(text)) and (stated or not any(True for _ in parts)):
         return True
@@ -58,13 +58,13 @@ def _tells(clause: Clause, complains: bool) -> bool:
     if named.check and "show" in ideas:
         return True
     symptom = [at for places in ideas.get("symptom", ()) for at in places]
-    return bool(symptom) and (bool(set(clause.words) & _OURS) or (complains and explained(clause, symptom) > HALF))
+    return bool(symptom) and (bool(set(clause.words) & _OURS) or (complains and compute_explained_share(clause, symptom) > HALF))
 
 
 _OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "node", "loss", "xid", "cuda", "ib", "driver", "kernel"})
 
 
-def tells_nothing(said: Said, now: datetime) -> bool:
+def is_empty_message(said: ParsedMessage, now: datetime) -> bool:
     """Whether it names nothing, complains of nothing and asks nothing."""
     if (
         len(said.text) > LONGEST_NOTHING
@@ -79,12 +79,12 @@ def tells_nothing(said: Said, now: datetime) -> bool:
         return False
     if _DECISION.fullmatch(said.text.strip()) or _is_noise(said.text):
         return True
-    return said.intent in _POLITE and said.sure and "?" not in said.text and not complains(said.text, now)
+    return said.intent in _POLITE and said.sure and "?" not in said.text and not has_complaint(said.text, now)
 
 
-def complains(text: str, now: datetime) -> bool:
+def has_complaint(text: str, now: datetime) -> bool:
     """Whether a symptom or an error is named: “help, it hangs” is no wish for a list of commands."""
-    told = understand(text[:LONGEST], (), now)
+    told = parse_report(text[:LONGEST], (), now)
     return bool(told.signatures or set(told.symptoms) - {"vague"})
 
 

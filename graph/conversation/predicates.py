@@ -53,7 +53,7 @@ MOST_WORDS = 24
 _NAMES: Final = {"host": "HOST", "group": "HOST", "job": "JOB", "cause": "CAUSE", "remedy": "REMEDY", "device": "DEVICE"}
 
 
-def predicate_of(intent: Intent, parts: Sequence[Clause]) -> Predicate:
+def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
     """Return what the message asks, if its one sentence is wholly read; a negated question has no plain yes or no."""
     said = [(clause, words) for clause in parts if not clause.part and (words := _words(clause))]
     if intent not in _ROWS or len(said) != 1:

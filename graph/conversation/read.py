@@ -6,19 +6,19 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from graph.conversation.addressed import begins_with_command
-from graph.conversation.clauses import clauses
-from graph.conversation.commands import commanded
-from graph.conversation.cues import Clause, fits, nearest
+from graph.conversation.clauses import split_clauses
+from graph.conversation.commands import parse_command
+from graph.conversation.cues import Clause, rank_intents, rank_partial_intents
 from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.news import brings_news
-from graph.conversation.predicates import predicate_of
+from graph.conversation.news import has_new_facts
+from graph.conversation.predicates import find_predicate
 from graph.conversation.rules import RULES
-from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
+from graph.conversation.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.conversation.spelling import LONGEST
-from graph.reading.hosts import with_full_names
-from graph.reading.numbers import number_of
-from graph.reading.pasted import quoted
-from graph.reading.times import window
+from graph.reading.hosts import expand_host_numbers
+from graph.reading.numbers import find_metric
+from graph.reading.pasted import find_quoted_lines
+from graph.reading.times import parse_time_window
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
@@ -54,7 +54,7 @@ _NOT_THESE = re.compile(rf"(?<=[\d\]`'\"*]),? {_EXCEPT} {_A_HOST}", re.IGNORECAS
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
-class Candidate(NamedTuple):
+class IntentCandidate(NamedTuple):
     """An intent, how well it fits, and the clause that says it."""
 
     intent: Intent
@@ -62,12 +62,12 @@ class Candidate(NamedTuple):
     clause: Clause
 
 
-def read(text: str, names: Vocabulary, now: datetime) -> Said:
+def parse_message(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
-    if (command := commanded(text, names)) is not None:
+    if (command := parse_command(text, names)) is not None:
         return command
     written = in_plain_notation(text[:LONGEST])
-    return _read(with_full_names(written, names.book), names, now).model_copy(update={"text": text})
+    return _read(expand_host_numbers(written, names.host_index), names, now).model_copy(update={"text": text})
 
 
 def in_plain_notation(text: str) -> str:
@@ -81,16 +81,16 @@ def in_plain_notation(text: str) -> str:
     return _NOT_THESE.sub(" except ", text)
 
 
-def _read(text: str, names: Vocabulary, now: datetime) -> Said:
-    parts = clauses(text, names, now)
+def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
+    parts = split_clauses(text, names, now)
     if set(text.strip()) == {"?"}:
         return _said(Intent.HELP, text, parts, now)
     best = _best(parts)
     if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW)) and _WELL_AGAIN.match(text):
         return _said(Intent.HOST_STATE, text, [*([best.clause] if best else []), *parts], now)
-    news = brings_news(text, names, now, parts)
+    news = has_new_facts(text, names, now, parts)
     partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
-    pasted = bool(quoted(text)) and not any(clause.requests for clause in parts)
+    pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in parts)
     if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
         return _said(Intent.NEW_FACTS, text, parts, now)
     if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
@@ -101,12 +101,12 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
         return _not_understood(text, parts, now)
     if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
         return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
-    return _said(best.intent, text, [best.clause, *parts], now).model_copy(update={"predicate": predicate_of(best.intent, parts)})
+    return _said(best.intent, text, [best.clause, *parts], now).model_copy(update={"predicate": find_predicate(best.intent, parts)})
 
 
-def _best(parts: Iterable[Clause]) -> Candidate | None:
+def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
     """A plain stop, else the most specific request; what is merely polite comes last."""
-    found = [Candidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause) for clause in parts for fit in fits(clause)[:2]]
+    found = [IntentCandidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause) for clause in parts for fit in rank_intents(clause)[:2]]
     enough = [row for row in found if row.score >= ENOUGH]
     return max(enough, key=lambda row: (_stops(row), row.intent not in POLITE, row.score), default=None)
 
@@ -114,15 +114,15 @@ def _best(parts: Iterable[Clause]) -> Candidate | None:
 def _draws(text: str, parts: Sequence[Clause]) -> bool:
     """Whether a number of GPUs is wanted as a picture; a test is run where it is said to be, not where its result is to be drawn."""
     drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
-    return drawn and bool(number_of(text, ""))
+    return drawn and bool(find_metric(text, ""))
 
 
-def _stops(row: Candidate) -> bool:
+def _stops(row: IntentCandidate) -> bool:
     return row.intent is Intent.STOP and not _PLAINLY.isdisjoint(row.clause.words)
 
 
-def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:
-    near = sorted((fit for clause in parts for fit in nearest(clause)), key=lambda fit: -fit.score)
+def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
+    near = sorted((fit for clause in parts for fit in rank_partial_intents(clause)), key=lambda fit: -fit.score)
     meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
     found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
     if any(clause.denies or clause.depends or clause.quotes for clause in parts) or _TAKEN_BACK.search(text):
@@ -130,7 +130,7 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:
     return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
 
 
-def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> Said:
+def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
     """`parts`: the clause that says it first; whatever it does not name may be named by the others."""
     named = [clause.named for clause in parts]
     meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" is no word for it
@@ -138,7 +138,7 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
     ideas = {idea for clause in parts for idea in clause.ideas}
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))
     group = next((row.group for row in named if row.group), "")
-    return Said(
+    return ParsedMessage(
         intent=Intent.GROUP_STATE if intent is Intent.HOST_STATE and len(hosts) > 1 else intent,
         text=text,
         hosts=hosts,
@@ -152,7 +152,7 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         remedy=next((row.remedy for row in named if row.remedy), ""),
         device=next((row.device for row in named if row.device), ""),
         person=next((row.person for row in named if row.person), ""),
-        at=until(text, now) if intent is Intent.PAUSE else _since(text, parts, now),
+        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _since(text, parts, now),
         audience="manager" if "manager" in ideas else "ticket" if "ticket" in ideas else "",
         form="picture" if "picture" in ideas else "file" if "file" in ideas else "",
         picture=_picture(ideas) if intent is Intent.SHOW_PICTURE else "",
@@ -166,12 +166,12 @@ def _picture(ideas: Collection[str]) -> str:
 
 def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:
     """As it is written, else as it was meant."""
-    return window(text[:LONGEST], now)[0] or window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
+    return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
 
 
-def until(text: str, now: datetime) -> datetime | None:
+def parse_pause_end(text: str, now: datetime) -> datetime | None:
     """When a pause ends: “until 14:00”, “for two hours”; None where nobody says."""
-    since, end = window(text[:LONGEST], now)
+    since, end = parse_time_window(text[:LONGEST], now)
     if end:
         return end if end > now else end + timedelta(days=1)
     if "tomorrow" in text.lower():

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from graph.conversation.intents import INTENTS, Intent, Predicate
-from graph.reading.host_book import HostBook
-from graph.state import Item, ItemKind, Stored
+from graph.reading.host_book import HostIndex
+from graph.state import InboxItem, InboxItemKind, StoredModel
 
 _EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)
 
@@ -17,7 +17,7 @@ ALL, OTHERS = "*", "~"
 """In the place of a group: all hosts, or the others than those that were spoken of."""
 
 
-class Said(Stored):
+class ParsedMessage(StoredModel):
     """`text` is what was written, as people see it, and is not stored with the rest. All names are of the tables: hosts of the
     inventory, labels of the taxonomy, ids of checks and remedies."""
 
@@ -59,11 +59,11 @@ class Said(Stored):
     """The two nearest intents, where none was understood."""
 
     @property
-    def kind(self) -> ItemKind:
+    def kind(self) -> InboxItemKind:
         """What the message becomes in the inbox."""
         return INTENTS[self.intent].item
 
-    def data(self) -> dict[str, Any]:
+    def build_item_data(self) -> dict[str, Any]:
         """For an inbox item: plain JSON, defaults and the text left out. What a command names it means exactly, so that stands beside it."""
         told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
         group = (self.group,) if self.group not in ("", ALL, OTHERS) and not self.hosts else ()
@@ -90,12 +90,12 @@ class Vocabulary:
     """Remedy → title."""
 
     @cached_property
-    def book(self) -> HostBook:
+    def host_index(self) -> HostIndex:
         """The hosts under the spellings that people use."""
-        return HostBook(self.hosts, self.domains)
+        return HostIndex(self.hosts, self.domains)
 
 
-def said_of(item: Item) -> Said | None:
+def get_parsed_message(item: InboxItem) -> ParsedMessage | None:
     """What was understood when the item came in; None for items that are no message of a person."""
     row = item.data.get("said")
-    return Said.model_validate({**row, "text": item.text}) if isinstance(row, Mapping) else None
+    return ParsedMessage.model_validate({**row, "text": item.text}) if isinstance(row, Mapping) else None

@@ -66,13 +66,13 @@ class Sentence(NamedTuple):
     text: str
 
 
-def sentences(text: str) -> list[Sentence]:
+def split_sentences(text: str) -> list[Sentence]:
     """The sentences of a text, at most `LONGEST` characters of it."""
     found: list[Sentence] = []
-    text, start, room = parted(text[:LONGEST]), 0, MOST_WORDS
+    text, start, room = separate_scripts(text[:LONGEST]), 0, MOST_WORDS
     for stop in [*_BREAK.finditer(text), None]:
         said = text[start : stop.start() if stop else len(text)]
-        words = spell(said)[:room]
+        words = normalize_words(said)[:room]
         asks = bool(stop and stop[0] == "?")
         if words:
             found.append(Sentence(tuple(words), asks, said.strip()))
@@ -83,13 +83,13 @@ def sentences(text: str) -> list[Sentence]:
     return found
 
 
-def parted(text: str) -> str:
+def separate_scripts(text: str) -> str:
     """Chinese parted from what stands beside it, its marks written as ours."""
     text = text.translate(_FULL_WIDTH)
     return _JOINED.sub(lambda found: f"{found[0]} ", text) if not text.isascii() else text
 
 
-def spell(text: str) -> list[str]:
+def normalize_words(text: str) -> list[str]:
     """Words in lower case, without accents and contractions; emoji by name."""
     for sign, name in _EMOJI.items():
         text = text.replace(sign, f" {name} ")
@@ -103,12 +103,12 @@ def _chunk(chunk: str) -> list[str]:
         return [_CODES.get(name, f":{name[:LONGEST_WORD]}:")]
     if any(letter.isdigit() for letter in chunk):
         return [chunk.strip(_EDGE).lower()[:80]]
-    plain = unaccented(chunk.lower())
+    plain = strip_accents(chunk.lower())
     plain = plain.replace("-", "", 1) if plain.startswith(("re-", "un-")) else plain
     return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
 
 
-def unaccented(text: str) -> str:
+def strip_accents(text: str) -> str:
     """Letters without their marks: ü is u, ß is ss."""
     text = text.replace("ß", "ss")
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
@@ -128,12 +128,12 @@ def _uncontracted(part: str) -> list[str]:
     return part.replace("'", " ").split()
 
 
-def whole(words: Sequence[str]) -> list[str]:
+def expand_abbreviations(words: Sequence[str]) -> list[str]:
     """English words without the abbreviations of chats."""
     return [part for word in words for part in SPELT.get(word, word).split()]
 
 
-class Speller:
+class SpellingCorrector:
     """IdeaChoices words, laid out so that a slip of one is found among the few that it can be. Words that are `real` are no slips, however near."""
 
     def __init__(self, known: Collection[str], real: Collection[str]) -> None:
@@ -144,7 +144,7 @@ class Speller:
             self._beginning.setdefault((word[0], len(word)), []).append(word)
             self._of_letters.setdefault("".join(sorted(word)), []).append(word)
 
-    def mended(self, word: str) -> str:
+    def correct_word(self, word: str) -> str:
         """The known word that this one is a slip of, or itself."""
         if len(word) < 4 or len(word) > LONGEST_WORD or word in self._known or word in self._real or not word.isalpha():
             return word
@@ -162,20 +162,20 @@ class Speller:
 
 
 def _first(word: str, other: str) -> tuple[bool, int]:
-    return word[0] != other[0], distance(word, other, 2)
+    return word[0] != other[0], compute_edit_distance(word, other, 2)
 
 
 def _slip(word: str, other: str) -> bool:
     """Two letters swapped, or from five letters on one too many or too few; from six on a wrong one, from eight on two slips. Few slip on
     the first letter."""
     if sorted(word) == sorted(other):
-        return distance(word, other, 1) <= 1
+        return compute_edit_distance(word, other, 1) <= 1
     if min(len(word), len(other)) < 5 or word[0] != other[0]:
         return False
     if len(word) == len(other) and len(word) < 6:
         return False
     far = 2 if min(len(word), len(other)) >= 8 else 1
-    return distance(word, other, far) <= far
+    return compute_edit_distance(word, other, far) <= far
 
 
 def _squeezed(word: str) -> str:
@@ -183,7 +183,7 @@ def _squeezed(word: str) -> str:
     return re.sub(r"(.)\1{2,}", r"\1", word)
 
 
-def distance(one: str, two: str, most: int) -> int:
+def compute_edit_distance(one: str, two: str, most: int) -> int:
     """Slips between two words: a letter too much, too few, wrong, or two swapped. More than `most` reads as `most + 1`."""
     if abs(len(one) - len(two)) > most:
         return most + 1

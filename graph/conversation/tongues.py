@@ -240,7 +240,7 @@ _ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())
 """Everyday words that tell English from the others."""
 
 
-def in_english(words: Sequence[str], cues: Collection[str]) -> list[str] | None:
+def translate_to_english(words: Sequence[str], cues: Collection[str]) -> list[str] | None:
     """The words in English; None where they are English already, or in
     no language that is known here. `cues` are words that English has."""
     words = [part for word in words for part in (_divided(word) if _HAN.search(word) else [word])][:MOST_WORDS]

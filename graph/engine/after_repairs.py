@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.age import EVENTS
-from graph.state import Ladder
+from graph.engine.age import EVENT_KEY_PREFIXES
+from graph.state import Remediation
 from tools.fact import Fact
 
-KERNEL = "kernel."
+KERNEL_KEY_PREFIX = "kernel."
 """Keys of what the kernel wrote."""
 
 
-def cursors(ladders: Iterable[Ladder]) -> dict[str, datetime]:
+def find_repair_cursors(ladders: Iterable[Remediation]) -> dict[str, datetime]:
     """For each host that was changed the moment of the last claim."""
     found: dict[str, datetime] = {}
     for ladder in ladders:
@@ -25,14 +25,14 @@ def cursors(ladders: Iterable[Ladder]) -> dict[str, datetime]:
     return found
 
 
-def after_repairs(facts: Sequence[Fact], since: Mapping[str, datetime], skews: Mapping[str, timedelta] | None = None) -> list[Fact]:
+def mark_stale_after_repairs(facts: Sequence[Fact], since: Mapping[str, datetime], skews: Mapping[str, timedelta] | None = None) -> list[Fact]:
     """The same facts, those from before their host's cursor marked stale. An event that came again afterwards is of now."""
-    apart = skews_of(facts) if skews is None else skews
-    return [replace(fact, stale=True) if _before(fact, since.get(fact.host), apart) else fact for fact in facts]
+    apart = find_clock_skews(facts) if skews is None else skews
+    return [replace(fact, stale=True) if _is_before(fact, since.get(fact.host), apart) else fact for fact in facts]
 
 
 @dataclass(frozen=True, slots=True)
-class Treatment:
+class ProvenRemedyRun:
     """A remedy of what a kernel log tells of, run on a host by whichever incident, after which the proof passed: when it was claimed, and the
     devices that it changed by all their names (`gpu3`, `0000:5d:00.0`); none is the whole host."""
 
@@ -40,27 +40,27 @@ class Treatment:
     at: datetime
     names: tuple[str, ...] = ()
 
-    def concerns(self, device: str | None) -> bool:
+    def covers_device(self, device: str | None) -> bool:
         """Whether it mended what is said of this device of its host; what is said of no device only where it was about the whole host."""
         return not self.names or (device or "").rpartition("/")[2] in self.names
 
 
-def after_treatments(facts: Sequence[Fact], treatments: Sequence[Treatment]) -> list[Fact]:
+def mark_stale_after_remedies(facts: Sequence[Fact], treatments: Sequence[ProvenRemedyRun]) -> list[Fact]:
     """The same facts, lines of the kernel from before a treatment of their device marked stale: they told of what is mended since, and whoever
     finds them in another thread must not have it mended once more. Other logs (of jobs, of the BMC) tell what no such remedy reaches."""
     if not treatments:
         return list(facts)
-    skews = skews_of(facts)
-    return [replace(fact, stale=True) if _was_treated(fact, treatments, skews) else fact for fact in facts]
+    skews = find_clock_skews(facts)
+    return [replace(fact, stale=True) if _was_remedied(fact, treatments, skews) else fact for fact in facts]
 
 
-def _was_treated(fact: Fact, treatments: Sequence[Treatment], skews: Mapping[str, timedelta]) -> bool:
-    if not fact.key.startswith(KERNEL):
+def _was_remedied(fact: Fact, treatments: Sequence[ProvenRemedyRun], skews: Mapping[str, timedelta]) -> bool:
+    if not fact.key.startswith(KERNEL_KEY_PREFIX):
         return False
-    return any(row.host == fact.host and row.concerns(fact.device) and _before(fact, row.at, skews) for row in treatments)
+    return any(row.host == fact.host and row.covers_device(fact.device) and _is_before(fact, row.at, skews) for row in treatments)
 
 
-def skews_of(facts: Iterable[Fact]) -> dict[str, timedelta]:
+def find_clock_skews(facts: Iterable[Fact]) -> dict[str, timedelta]:
     """How far each host's clock is ahead of ours, from what it showed when it was asked."""
     return {
         fact.host: timedelta(seconds=fact.value - fact.time.timestamp())
@@ -69,15 +69,15 @@ def skews_of(facts: Iterable[Fact]) -> dict[str, timedelta]:
     }
 
 
-def _before(fact: Fact, cursor: datetime | None, skews: Mapping[str, timedelta]) -> bool:
+def _is_before(fact: Fact, cursor: datetime | None, skews: Mapping[str, timedelta]) -> bool:
     if cursor is None or fact.stale or fact.status.blind:
         return False
-    last = _moment(fact.attrs.get("last")) or fact.time
-    written_there = fact.key.startswith(EVENTS)
+    last = _parse_moment(fact.attrs.get("last")) or fact.time
+    written_there = fact.key.startswith(EVENT_KEY_PREFIXES)
     return last is not None and last < cursor + (skews.get(fact.host, timedelta()) if written_there else timedelta())
 
 
-def _moment(text: object) -> datetime | None:
+def _parse_moment(text: object) -> datetime | None:
     try:
         return datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

@@ -11,36 +11,36 @@ from datetime import datetime, timedelta
 
 from tools.fact import Fact, Status
 
-EVENTS = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
+EVENT_KEY_PREFIXES = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
-MACHINE_EVENTS = ("kernel.", "service.event", "site.log.")
+MACHINE_EVENT_KEY_PREFIXES = ("kernel.", "service.event", "site.log.")
 """Events that can recur and fade. A job's log is what people report, however old; a BMC's event stays until it is cleared."""
-UNTIL_BOOT = ("kernel.bar_missing", "kernel.nouveau", "kernel.module_refused", "kernel.nvidia_absent", "kernel.driver_mismatch")
+BOOT_EVENT_KEYS = ("kernel.bar_missing", "kernel.nouveau", "kernel.module_refused", "kernel.nvidia_absent", "kernel.driver_mismatch")
 """What the kernel says once, at boot or when a driver is loaded, and what holds until the next time: it does not fade like an event."""
-LOG_END = "log_end"
+LOG_END_ATTRIBUTE = "log_end"
 """The attribute of a handed-in event whose log goes on after the report: the time of its newest line."""
 
 OLD_AFTER = timedelta(hours=24)  # the report of a night is written the next day; what came last before that did not cause it
-RECURRING_COUNT = 3  # two occurrences are a coincidence; the third makes a series
-RECURRING_SPAN = timedelta(hours=36)  # two days apart, less the hours by which a daily job shifts; one episode of a night is shorter
-RECURRING_QUIET = timedelta(days=14)  # what has been quiet for longer was repaired, or comes too rarely to explain a report of today
-OLD_ALONE = -0.85  # log-odds of 0.3: the most that old events alone make of a cause, well below a suspicion (0.5)
+MIN_RECURRING_COUNT = 3  # two occurrences are a coincidence; the third makes a series
+MIN_RECURRING_SPAN = timedelta(hours=36)  # two days apart, less the hours by which a daily job shifts; one episode of a night is shorter
+MAX_RECURRING_QUIET = timedelta(days=14)  # what has been quiet for longer was repaired, or comes too rarely to explain a report of today
+MAX_OLD_EVENTS_LOG_ODDS = -0.85  # log-odds of 0.3: the most that old events alone make of a cause, well below a suspicion (0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrences:
+class EventOccurrences:
     """How often the same event came, and when first and last."""
 
     count: int
     first: datetime
     last: datetime
 
-    def recurs(self, before: datetime) -> bool:
+    def is_recurring(self, before: datetime) -> bool:
         """Whether it is a chronic error at `before`."""
-        spread = self.last - self.first >= RECURRING_SPAN
-        return self.count >= RECURRING_COUNT and spread and self.last >= before - RECURRING_QUIET
+        spread = self.last - self.first >= MIN_RECURRING_SPAN
+        return self.count >= MIN_RECURRING_COUNT and spread and self.last >= before - MAX_RECURRING_QUIET
 
-    def in_words(self) -> str:
+    def format_occurrences(self) -> str:
         """`14 times, first 2026-11-18 03:00, last 2026-11-26 03:10 UTC`."""
         return f"{self.count} times, first {self.first:%Y-%m-%d %H:%M}, last {self.last:%Y-%m-%d %H:%M} UTC"
 
@@ -49,65 +49,65 @@ def mark_age(facts: Sequence[Fact], opened: datetime | None) -> list[Fact]:
     """Return the facts with old events marked `aged` and recurring ones marked `chronic`. `opened`: when the incident began, if known."""
     if opened is None:
         return list(facts)
-    series = _series(facts)
-    return [_marked(fact, series, opened) for fact in facts]
+    series = _find_series(facts)
+    return [_mark_fact(fact, series, opened) for fact in facts]
 
 
-def last_seen(fact: Fact) -> datetime | None:
+def get_last_seen(fact: Fact) -> datetime | None:
     """Return when an event came last; None for what has no time of its own."""
-    return _moment(fact.attrs.get("last")) or fact.time if fact.key.startswith(EVENTS) else None
+    return _parse_moment(fact.attrs.get("last")) or fact.time if fact.key.startswith(EVENT_KEY_PREFIXES) else None
 
 
-def old_in_words(fact: Fact, now: datetime) -> str:
+def format_old_event(fact: Fact, now: datetime) -> str:
     """`Xid 79 on gpu3, 9 days ago, not since`."""
-    last = last_seen(fact)
+    last = get_last_seen(fact)
     days = (now - last).days if last else 0
     when = f"{days} days ago" if days > 1 else f"{last:%Y-%m-%d %H:%M} UTC" if last else "at an unknown time"
-    return f"{fact.in_words()}, {when}, not since"
+    return f"{fact.format_sentence()}, {when}, not since"
 
 
 def is_old(fact: Fact) -> bool:
     """Whether a machine's event is old and does not recur."""
-    return bool(fact.attrs) and bool(fact.attrs.get("aged")) and _fades(fact)
+    return bool(fact.attrs) and bool(fact.attrs.get("aged")) and _is_fading(fact)
 
 
-def _fades(fact: Fact) -> bool:
-    return fact.key.startswith(MACHINE_EVENTS) and fact.key not in UNTIL_BOOT
+def _is_fading(fact: Fact) -> bool:
+    return fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) and fact.key not in BOOT_EVENT_KEYS
 
 
-def _marked(fact: Fact, series: Mapping[tuple[str, ...], Occurrences], opened: datetime) -> Fact:
-    last = last_seen(fact)
-    if last is None or fact.status is not Status.OK or fact.key in UNTIL_BOOT:
+def _mark_fact(fact: Fact, series: Mapping[tuple[str, ...], EventOccurrences], opened: datetime) -> Fact:
+    last = get_last_seen(fact)
+    if last is None or fact.status is not Status.OK or fact.key in BOOT_EVENT_KEYS:
         return fact
-    before = max(opened, _moment(fact.attrs.get(LOG_END)) or opened)
-    if not _fades(fact):
+    before = max(opened, _parse_moment(fact.attrs.get(LOG_END_ATTRIBUTE)) or opened)
+    if not _is_fading(fact):
         return replace(fact, attrs={**fact.attrs, "aged": True}) if fact.time and fact.time < before - OLD_AFTER else fact
-    came = series.get(_name(fact))
-    if came is not None and not fact.stale and came.recurs(before):
-        return replace(fact, attrs={**fact.attrs, "chronic": came.in_words()})
+    came = series.get(_get_event_key(fact))
+    if came is not None and not fact.stale and came.is_recurring(before):
+        return replace(fact, attrs={**fact.attrs, "chronic": came.format_occurrences()})
     return replace(fact, attrs={**fact.attrs, "aged": True}) if last < before - OLD_AFTER else fact
 
 
-def _series(facts: Iterable[Fact]) -> dict[tuple[str, ...], Occurrences]:
+def _find_series(facts: Iterable[Fact]) -> dict[tuple[str, ...], EventOccurrences]:
     """Events that came more than once. What is stale was repaired or rebooted away since, and begins no series."""
     groups: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
-        if _fades(fact) and fact.time and fact.status is Status.OK and not fact.stale:
-            groups[_name(fact)].append(fact)
-    return {name: _occurrences(rows) for name, rows in groups.items()}
+        if _is_fading(fact) and fact.time and fact.status is Status.OK and not fact.stale:
+            groups[_get_event_key(fact)].append(fact)
+    return {name: _count_occurrences(rows) for name, rows in groups.items()}
 
 
-def _occurrences(rows: Sequence[Fact]) -> Occurrences:
-    moments = [moment for row in rows for moment in (row.time, _moment(row.attrs.get("first")), last_seen(row)) if moment]
+def _count_occurrences(rows: Sequence[Fact]) -> EventOccurrences:
+    moments = [moment for row in rows for moment in (row.time, _parse_moment(row.attrs.get("first")), get_last_seen(row)) if moment]
     counts = [row.attrs.get("count", 1) for row in rows]
-    return Occurrences(sum(count if isinstance(count, int) else 1 for count in counts), min(moments), max(moments))
+    return EventOccurrences(sum(count if isinstance(count, int) else 1 for count in counts), min(moments), max(moments))
 
 
-def _name(fact: Fact) -> tuple[str, ...]:
+def _get_event_key(fact: Fact) -> tuple[str, ...]:
     return fact.host, fact.key, fact.device or "", repr(fact.value)
 
 
-def _moment(text: object) -> datetime | None:
+def _parse_moment(text: object) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from tools.fact import Fact, Status, Value
 
-LACKS = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
+NO_GPU_VALUES = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
 """What a host without GPUs shows as one whose GPUs are gone does."""
-SIGNS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
+GPU_SIGN_KEYS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
 """A value of one of these says that a host has GPUs, or a driver for them."""
 
 
@@ -18,12 +18,12 @@ def drop_absence_of_gpus(
     Those hosts have no driver and no GPU, no profile that expects GPUs, and either run no jobs, or are of a kind in which no host has GPUs while
     other kinds do.
     """
-    absent = {fact.host for fact in facts if fact.key in LACKS and fact.status is Status.OK and fact.value == LACKS[fact.key]}
-    signs = {fact.host for fact in facts if fact.key in SIGNS and fact.status is Status.OK and fact.value}
+    absent = {fact.host for fact in facts if fact.key in NO_GPU_VALUES and fact.status is Status.OK and fact.value == NO_GPU_VALUES[fact.key]}
+    signs = {fact.host for fact in facts if fact.key in GPU_SIGN_KEYS and fact.status is Status.OK and fact.value}
     kinds = {kind(host) for host in signs}
     meant = {
         host
         for host in absent - signs
         if host and expected(host) is None and (not runs_jobs(host) or (bool(kinds) and kind(host) not in kinds))
     }
-    return [fact for fact in facts if not (fact.host in meant and fact.key in LACKS and fact.value == LACKS[fact.key])]
+    return [fact for fact in facts if not (fact.host in meant and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])]

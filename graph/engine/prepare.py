@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from graph.engine.age import EVENTS, mark_age
-from graph.engine.derive import derived, with_rates
-from graph.engine.nowhere import Devices, mark_nowhere
-from kb.address import bdf
-from tools.checks.services import FABRIC_MANAGER, NEEDED
+from graph.engine.age import EVENT_KEY_PREFIXES, mark_age
+from graph.engine.derive import derive_facts, add_daily_rates
+from graph.engine.nowhere import KnownDevices, mark_unlisted_devices
+from kb.address import normalize_bdf
+from tools.checks.services import FABRIC_MANAGER, NEEDED_UNITS
 from tools.fact import Fact, Status
 
-FEWEST_ADAPTERS = 3
+MIN_ADAPTERS = 3
 """Adapters of a host it takes to speak of most of them."""
 
-OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
+PORT_KEYS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
 """What a port says of the network behind it."""
 
-OF_HCAS = ("kernel.mlx5", "kernel.ib_link")
+HCA_EVENT_KEY_PREFIXES = ("kernel.mlx5", "kernel.ib_link")
 """What the kernel says of adapters, which it may know by their address only."""
 
 
-def gather(
+def prepare_facts(
     facts: Iterable[Fact],
     opened: datetime | None = None,
     bus: Callable[[str], Sequence[str]] = lambda host: (),
@@ -36,13 +36,13 @@ def gather(
 ) -> list[Fact]:
     """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
     hosts of one `kind` should be alike."""
-    listed = _mark_stopped(list(facts), kind)
-    named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
-    named = with_rates(mark_nowhere(named, Devices.of(listed, bus, adapters)))
-    return mark_age(_mark_shared([*named, *derived(named, bus, kind)]), opened)
+    listed = _mark_stopped_services(list(facts), kind)
+    named = _mark_other_networks(_name_hcas(_name_gpus(listed)))
+    named = add_daily_rates(mark_unlisted_devices(named, KnownDevices.from_facts(listed, bus, adapters)))
+    return mark_age(_mark_shared_events([*named, *derive_facts(named, bus, kind)]), opened)
 
 
-def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
+def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
     """A service that stands still on few hosts and runs on most of their kind is stopped, whether or not it would start at boot; so is the daemon of
     a scheduler that counts on the host. A host that the scheduler does not know needs none of its services; a fabric manager that says that it has
     nothing to do ends by itself."""
@@ -50,7 +50,7 @@ def _mark_stopped(facts: list[Fact], kind: Callable[[str], str] = lambda host: "
     ended = {
         id(f) for f in facts if f.key == "service.state" and f.device == FABRIC_MANAGER and f.value == "inactive" and f.host in needless
     }
-    states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED and fact.status is Status.OK]
+    states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED_UNITS and fact.status is Status.OK]
     idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble") and id(fact) not in ended]
     known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
     counts = Counter((kind(fact.host), fact.device, fact.value == "active") for fact in states)
@@ -80,18 +80,18 @@ def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
     everywhere = set().union(*listed.values())
     missing = {host: everywhere - names for host, names in listed.items()}
     lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
-    alike = _names_by_address(facts)
+    alike = _find_names_by_address(facts)
 
     def name(fact: Fact) -> str:
-        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if bdf(fact.device or "") is not None else ""
+        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if normalize_bdf(fact.device or "") is not None else ""
 
     return [
-        replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if f.key.startswith(OF_HCAS) and (called := name(f)) else f
+        replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if f.key.startswith(HCA_EVENT_KEY_PREFIXES) and (called := name(f)) else f
         for f in facts
     ]
 
 
-def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
+def _find_names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
     names: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.key == "ib.bdf" and fact.status is Status.OK and fact.device:
@@ -99,7 +99,7 @@ def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
     return {address: next(iter(called)) for address, called in names.items() if len(called) == 1}
 
 
-def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
+def _mark_other_networks(facts: Sequence[Fact]) -> list[Fact]:
     """An Ethernet adapter among InfiniBand ones is no part of the network that jobs compute over, nor the other way round: whether its
     port is up says nothing of them.
     """
@@ -111,17 +111,17 @@ def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
         (host, device)
         for host, rows in layers.items()
         for device, layer in rows.items()
-        if len(rows) >= FEWEST_ADAPTERS and 2 * list(rows.values()).count(layer) < len(rows)
+        if len(rows) >= MIN_ADAPTERS and 2 * list(rows.values()).count(layer) < len(rows)
     }
     return [
-        replace(f, attrs={**f.attrs, "elsewhere": True}) if f.key in OF_PORTS and (f.host, f.device or "") in other else f for f in facts
+        replace(f, attrs={**f.attrs, "elsewhere": True}) if f.key in PORT_KEYS and (f.host, f.device or "") in other else f for f in facts
     ]
 
 
-def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
+def _mark_shared_events(facts: Sequence[Fact]) -> list[Fact]:
     hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
     devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
-    kinds = [_same(fact) if _shareable(fact) else None for fact in facts]
+    kinds = [_get_event_key(fact) if _is_shareable(fact) else None for fact in facts]
     for fact, kind in zip(facts, kinds, strict=True):
         if kind:
             hosts[kind].add(fact.host)
@@ -132,9 +132,9 @@ def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
     ]
 
 
-def _shareable(fact: Fact) -> bool:
-    return fact.key.startswith(EVENTS) and fact.status is Status.OK and not fact.stale and not fact.attrs.get("elsewhere")
+def _is_shareable(fact: Fact) -> bool:
+    return fact.key.startswith(EVENT_KEY_PREFIXES) and fact.status is Status.OK and not fact.stale and not fact.attrs.get("elsewhere")
 
 
-def _same(fact: Fact) -> tuple[str, str]:
+def _get_event_key(fact: Fact) -> tuple[str, str]:
     return fact.key, repr(fact.value)

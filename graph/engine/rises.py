@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from graph.engine.age import last_seen
+from graph.engine.age import get_last_seen
 from tools.fact import Fact, Status
 
-RISES: Final[Mapping[str, int]] = {
+MIN_COUNTER_RISES: Final[Mapping[str, int]] = {
     "ib.link_downed": 1,
     "ib.link_error_recovery": 1,
     "ib.symbol_error": 10,
@@ -25,48 +25,48 @@ RISES: Final[Mapping[str, int]] = {
     "kernel.aer": 3,
 }
 """Counter → the least rise between two looks that is abnormal. Healthy links count a bit error now and then."""
-APART: Final = timedelta(seconds=20)
+MIN_READING_GAP: Final = timedelta(seconds=20)
 """Looks that follow each other sooner are one reading."""
-LONGEST: Final = timedelta(hours=1)
+MAX_READING_GAP: Final = timedelta(hours=1)
 """Readings further apart say nothing of now."""
 
 
-def rose(fact: Fact) -> bool:
+def has_risen(fact: Fact) -> bool:
     """Whether a counter rose since the look before."""
-    return bool(fact.attrs) and "before" in fact.attrs and fact.key in RISES
+    return bool(fact.attrs) and "before" in fact.attrs and fact.key in MIN_COUNTER_RISES
 
 
-def with_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
+def mark_counter_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Return the new facts; counters that rose are given `before`, the older reading, and `seconds`, how long before that was."""
-    before = {_name(fact): fact for fact in old if fact.key in RISES and fact.status is Status.OK}
+    before = {_get_counter_key(fact): fact for fact in old if fact.key in MIN_COUNTER_RISES and fact.status is Status.OK}
     if not before:
         return list(new)
-    return [_compared(before[_name(fact)], fact) if fact.key in RISES and _name(fact) in before else fact for fact in new]
+    return [_compare_readings(before[_get_counter_key(fact)], fact) if fact.key in MIN_COUNTER_RISES and _get_counter_key(fact) in before else fact for fact in new]
 
 
-def rise_in_words(fact: Fact) -> str:
+def format_rise(fact: Fact) -> str:
     """`rose from 12 to 14 in 60 s`; empty where it did not."""
-    return f"rose from {fact.attrs['before']} to {_reading(fact)} in {fact.attrs['seconds']} s" if rose(fact) else ""
+    return f"rose from {fact.attrs['before']} to {_get_reading(fact)} in {fact.attrs['seconds']} s" if has_risen(fact) else ""
 
 
-def _compared(was: Fact, now: Fact) -> Fact:
-    earlier, later = (last_seen(was) or was.time, last_seen(now) or now.time)
-    reading, since = _reading(now), _reading(was)
+def _compare_readings(was: Fact, now: Fact) -> Fact:
+    earlier, later = (get_last_seen(was) or was.time, get_last_seen(now) or now.time)
+    reading, since = _get_reading(now), _get_reading(was)
     if now.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
         return now
     seconds = later - earlier
-    if rose(was) and seconds < APART:  # the same look once more: what it is compared with stays
+    if has_risen(was) and seconds < MIN_READING_GAP:  # the same look once more: what it is compared with stays
         seconds, since = seconds + timedelta(seconds=int(was.attrs["seconds"])), int(was.attrs["before"])
-    if not APART <= seconds <= LONGEST or reading - since < RISES[now.key]:
+    if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[now.key]:
         return now
     return replace(now, attrs={**now.attrs, "before": since, "seconds": round(seconds.total_seconds())})
 
 
-def _reading(fact: Fact) -> int | None:
+def _get_reading(fact: Fact) -> int | None:
     """The counter, or how often an event came."""
     value = fact.attrs.get("count") if fact.key.startswith("kernel.") else fact.value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _name(fact: Fact) -> tuple[str, ...]:
+def _get_counter_key(fact: Fact) -> tuple[str, ...]:
     return fact.host, fact.check, fact.key, fact.device or "", str(fact.value) if fact.key.startswith("kernel.") else ""

@@ -6,13 +6,13 @@ from typing import Literal
 
 from graph.engine.assess import Assessment
 from graph.engine.belief import Belief
-from graph.engine.reference import is_text
-from graph.engine.verdict import WORTH_SAYING
+from graph.engine.reference import is_tenant_writable
+from graph.engine.verdict import MIN_SUSPICION_POSTERIOR
 from kb.taxonomy.labels import Leaf
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class CausePresence:
     """`shown`: something decides for it; `likely`: something speaks for it; `gone`: what would decide was looked at and says no; `unseen`:
     it could not be looked at, which proves nothing. `says` is the reason in words."""
 
@@ -20,28 +20,28 @@ class Presence:
     says: str
 
 
-def shown(leaf: Leaf, devices: Sequence[str], now: Assessment) -> Presence:
+def assess_presence(leaf: Leaf, devices: Sequence[str], now: Assessment) -> CausePresence:
     """What the facts of one host say of a cause on some of its devices (`host/gpuN`); on all of them where none is named."""
-    rows = [row for row in now.by_label.get(leaf.label, ()) if concerns(devices, row.subject.named)]
-    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven or says_so_itself(row)), None)
+    rows = [row for row in now.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
+    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven or is_stated_by_host(row)), None)
     if still is not None:
-        return Presence("shown", still.deciding[0].says)
-    blind, _ = now.coverage.gaps(leaf)
+        return CausePresence("shown", still.deciding[0].says)
+    blind, _ = now.coverage.find_gaps(leaf)
     if blind:
-        return Presence("unseen", blind[0])
-    if not now.coverage.decidable(leaf):
-        return Presence("unseen", "no check that was run can decide it")
-    likely = next((row for row in rows if row.posterior >= WORTH_SAYING and row.support), None)
+        return CausePresence("unseen", blind[0])
+    if not now.coverage.is_decidable(leaf):
+        return CausePresence("unseen", "no check that was run can decide it")
+    likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
     if likely is not None:
-        return Presence("likely", f"still likely: {likely.support[0].says}")
-    return Presence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(now.hosts)}")
+        return CausePresence("likely", f"still likely: {likely.support[0].says}")
+    return CausePresence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(now.hosts)}")
 
 
-def says_so_itself(row: Belief) -> bool:
+def is_stated_by_host(row: Belief) -> bool:
     """Whether the host itself still says what decides for it, however rare the fault: alone, a host has nobody to be compared with."""
-    return any(not is_text(match.fact.key) for match in row.deciding)
+    return any(not is_tenant_writable(match.fact.key) for match in row.deciding)
 
 
-def concerns(devices: Sequence[str], named: Sequence[str]) -> bool:
+def can_concern_devices(devices: Sequence[str], named: Sequence[str]) -> bool:
     """Whether two sets of devices may be about the same thing; an empty one is the whole host."""
     return not devices or not named or bool(set(named) & set(devices))

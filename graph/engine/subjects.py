@@ -7,18 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graph.engine.reference import Lens, Place, is_text
-from kb.keys import find
+from graph.engine.reference import ReferenceData, PlaceKind, is_tenant_writable
+from kb.keys import find_key
 from kb.taxonomy.labels import Clue, Leaf
 from tools.fact import Fact
 
-Hits = list[tuple[Clue, Fact]]
+ClueHits = list[tuple[Clue, Fact]]
 """Clues of one leaf with the facts that match them."""
 
-QUORUM = 0.5
+MIN_SHOWING_SHARE = 0.5
 """Share of the hosts that must show a fact before it speaks of what they have in common."""
 
-PLACE_QUORUM, MOST_OF_PLACE = 1 / 3, 3
+MIN_PLACE_SHARE, ENOUGH_HOSTS_OF_PLACE = 1 / 3, 3
 """The same for the hosts of one rack or behind one switch, at least two: three that share a place are rarely broken each for itself."""
 
 
@@ -30,7 +30,7 @@ class Subject:
     device: str = ""
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def named_devices(self) -> tuple[str, ...]:
         """Devices as reports write them: `host/gpu5`."""
         if not self.device:
             return ()
@@ -38,125 +38,125 @@ class Subject:
 
 
 @dataclass(slots=True)
-class Sorted:
+class SortedHits:
     """Hits of one leaf by what they speak of."""
 
-    device: Mapping[tuple[str, str], Hits] = field(default_factory=lambda: defaultdict(list))
-    host: Mapping[str, Hits] = field(default_factory=lambda: defaultdict(list))
-    job: Hits = field(default_factory=list)
+    device: Mapping[tuple[str, str], ClueHits] = field(default_factory=lambda: defaultdict(list))
+    host: Mapping[str, ClueHits] = field(default_factory=lambda: defaultdict(list))
+    job: ClueHits = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedFacts:
     """What there was to see. `looked`: check → hosts where it could look; `by_key`: the facts of each key."""
 
     looked: Mapping[str, set[str]] = field(default_factory=dict)
     by_key: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
     _counts: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def count(self, host: str, key: str) -> int:
+    def count_facts(self, host: str, key: str) -> int:
         """How many facts of a key a host shows, one at least. Few keys are asked about, and facts are many."""
         if key not in self._counts:
             self._counts[key] = Counter(fact.host for fact in self.by_key.get(key, ()))
         return self._counts[key][host] or 1
 
 
-def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject, Hits]:
+def find_subjects(leaf: Leaf, hits: ClueHits, lens: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
     """Every subject that something speaks for, with all hits that bear on it."""
     match leaf.scope:
         case "gpu" | "hca":
-            return _devices(leaf, _sort(leaf, hits))
+            return _find_device_subjects(leaf, _sort_hits(leaf, hits))
         case "node":
-            return _hosts(_sort(leaf, hits))
+            return _find_host_subjects(_sort_hits(leaf, hits))
         case "switch" | "rack":
-            return _places(_of_most_devices(hits, seen), lens, seen.looked, "rack" if leaf.scope == "rack" else "leaf")
+            return _find_place_subjects(_drop_few_device_hits(hits, seen), lens, seen.looked, "rack" if leaf.scope == "rack" else "leaf")
         case "cluster":
-            shared = _shared(hits, seen.looked)
-            return {Subject(): shared} if _speaks(shared) else {}
+            shared = _select_shared_hits(hits, seen.looked)
+            return {Subject(): shared} if _has_supporting_hit(shared) else {}
         case _:
-            return _jobs(leaf, hits)
+            return _find_job_subjects(leaf, hits)
 
 
-def few_that_show(leaf: Leaf, hits: Hits, seen: Observed) -> frozenset[str]:
+def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) -> frozenset[str]:
     """Hosts that show what would decide a cause of many hosts, whether or not enough of them do."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
-    kept = hits if leaf.scope == "cluster" else _of_most_devices(hits, seen)
-    return frozenset(f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_text(f.key) or f.attrs.get("aged")))
+    kept = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
+    return frozenset(f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged")))
 
 
-def _sort(leaf: Leaf, hits: Hits) -> Sorted:
-    rows = Sorted()
+def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:
+    rows = SortedHits()
     for clue, fact in hits:
         if not fact.host:
             rows.job.append((clue, fact))
-        elif device := _device(leaf, fact):
+        elif device := _get_device(leaf, fact):
             rows.device[(fact.host, device)].append((clue, fact))
         else:
             rows.host[fact.host].append((clue, fact))
     return rows
 
 
-def _device(leaf: Leaf, fact: Fact) -> str:
+def _get_device(leaf: Leaf, fact: Fact) -> str:
     """The GPU or HCA a fact names, when that is the kind of thing the leaf accuses. A job's log may name one too."""
-    row = find(fact.key)
+    row = find_key(fact.key)
     if row is not None and row.scope == leaf.scope and fact.device:
         return fact.device
-    return str(fact.attrs.get(leaf.scope) or "") if is_text(fact.key) else ""
+    return str(fact.attrs.get(leaf.scope) or "") if is_tenant_writable(fact.key) else ""
 
 
-def _devices(leaf: Leaf, rows: Sorted) -> dict[Subject, Hits]:
-    found: dict[Subject, Hits] = {}
+def _find_device_subjects(leaf: Leaf, rows: SortedHits) -> dict[Subject, ClueHits]:
+    found: dict[Subject, ClueHits] = {}
     for (host, device), own in rows.device.items():
-        if _speaks(own):
+        if _has_supporting_hit(own):
             found[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
     accused = {host for subject in found for host in subject.hosts}
     for host, own in rows.host.items():
-        if _speaks(own) and host not in accused:
+        if _has_supporting_hit(own) and host not in accused:
             found[Subject((host,))] = [*own, *rows.job]
-    return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
+    return found or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
 
 
-def _hosts(rows: Sorted) -> dict[Subject, Hits]:
-    found = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _speaks(own)}
-    return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
+def _find_host_subjects(rows: SortedHits) -> dict[Subject, ClueHits]:
+    found = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _has_supporting_hit(own)}
+    return found or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
 
 
-def _jobs(leaf: Leaf, hits: Hits) -> dict[Subject, Hits]:
+def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
     """Return the hosts on which a job meets its cause; hosts with the same clues are one subject, and each host's facts count there alone.
 
     A job's log speaks for the whole job. What rests on the log may be contradicted by facts of any host, except those of clues with
     `same_host`: they count only on hosts where the log was read, and a log tells such a cause of these hosts.
     """
-    logs = [(clue, fact) for clue, fact in hits if _of_whole_job(fact)]
+    logs = [(clue, fact) for clue, fact in hits if _is_of_whole_job(fact)]
     readers = {fact.host for clue, fact in logs if clue.weight > 0}
-    by_host: dict[str, Hits] = defaultdict(list)
+    by_host: dict[str, ClueHits] = defaultdict(list)
     for clue, fact in hits:
-        if not _of_whole_job(fact):
+        if not _is_of_whole_job(fact):
             by_host[fact.host].append((clue, fact))
     against = [hit for own in by_host.values() for hit in own if hit[0].weight < 0]
     against_logs = [(c, f) for c, f in against if not c.same_host or f.host in readers or "" in readers]
     by_clues: dict[frozenset[int], list[str]] = defaultdict(list)
     for host, own in by_host.items():
-        if _speaks(own):
+        if _has_supporting_hit(own):
             by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
-    found: dict[Subject, Hits] = {}
+    found: dict[Subject, ClueHits] = {}
     for hosts in by_clues.values():
         own = [hit for host in hosts for hit in by_host[host]]
         decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
         elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
         found[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
-    if _speaks(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in found.values()):
+    if _has_supporting_hit(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in found.values()):
         of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
         found.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
     return found
 
 
-def _of_whole_job(fact: Fact) -> bool:
+def _is_of_whole_job(fact: Fact) -> bool:
     return not fact.host or fact.key.startswith("job.")
 
 
-def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
+def _find_place_subjects(hits: ClueHits, lens: ReferenceData, looked: Mapping[str, set[str]], kind: PlaceKind) -> dict[Subject, ClueHits]:
     """Return the racks or switches of which enough hosts show the same. Hosts of unknown place are counted as one place.
 
     Only facts of the hosts that show the cause contradict it: the others may be spared.
@@ -164,23 +164,23 @@ def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place)
     members: dict[str, set[str]] = defaultdict(set)
     for host in {host for hosts in looked.values() for host in hosts}:
         members[lens.place(host, kind)].add(host)
-    showing: dict[str, Hits] = defaultdict(list)
+    showing: dict[str, ClueHits] = defaultdict(list)
     for clue, fact in hits:
         if fact.host:
             showing[lens.place(fact.host, kind)].append((clue, fact))
     job = [hit for hit in hits if not hit[1].host]
-    found: dict[Subject, Hits] = {}
+    found: dict[Subject, ClueHits] = {}
     for place, inside in showing.items():
-        shared = _of_place([hit for hit in inside if hit[0].weight > 0], _inside(looked, members[place]))
+        shared = _select_place_hits([hit for hit in inside if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
         guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
             against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
             subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
-            found[subject] = [*shared, *_shared(against, _inside(looked, guilty)), *job]
+            found[subject] = [*shared, *_select_shared_hits(against, _restrict_hosts(looked, guilty)), *job]
     return found
 
 
-def _of_place(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
+def _select_place_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:
     """Return the hits that enough hosts of a place show."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
@@ -188,37 +188,37 @@ def _of_place(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
     return [
         (clue, fact)
         for clue, fact in hits
-        if len(showing[id(clue)]) >= min(MOST_OF_PLACE, max(2, PLACE_QUORUM * len(looked.get(fact.check, ()))))
+        if len(showing[id(clue)]) >= min(ENOUGH_HOSTS_OF_PLACE, max(2, MIN_PLACE_SHARE * len(looked.get(fact.check, ()))))
     ]
 
 
-def _inside(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
+def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
     return {check: seen & hosts for check, seen in looked.items()}
 
 
-def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
+def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
     """Without what only few devices of a host show: one hot GPU is no hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1
-    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.count(f.host, f.key)]
+    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= MIN_SHOWING_SHARE * seen.count_facts(f.host, f.key)]
 
 
-def _shared(hits: Hits, looked: Mapping[str, set[str]]) -> Hits:
+def _select_shared_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:
     """Hits that enough of the hosts show, against a cause more than half. What a job's log says is said for the whole job."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
         showing[id(clue)].add(fact.host)
 
     def enough(clue: Clue, fact: Fact) -> bool:
-        if not fact.host or is_text(fact.key):
+        if not fact.host or is_tenant_writable(fact.key):
             return True
         hosts = showing[id(clue)] - {""}
         of = len(looked.get(fact.check, hosts))
-        return len(hosts) >= QUORUM * of if clue.weight > 0 else 2 * len(hosts) > of
+        return len(hosts) >= MIN_SHOWING_SHARE * of if clue.weight > 0 else 2 * len(hosts) > of
 
     return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
 
 
-def _speaks(hits: Iterable[tuple[Clue, Fact]]) -> bool:
+def _has_supporting_hit(hits: Iterable[tuple[Clue, Fact]]) -> bool:
     return any(clue.weight > 0 for clue, _ in hits)

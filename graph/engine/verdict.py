@@ -8,32 +8,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.age import EVENTS, last_seen
-from graph.engine.belief import CERTAIN, Belief, only_old
+from graph.engine.age import EVENT_KEY_PREFIXES, get_last_seen
+from graph.engine.belief import CONFIRMED_POSTERIOR, Belief, has_only_old_events
 from graph.engine.coverage import Coverage
-from graph.engine.derive import REPEATING
-from graph.engine.reference import is_text
+from graph.engine.derive import REPEATING_XIDS
+from graph.engine.reference import is_tenant_writable
 from graph.state import Verdict
 from kb.taxonomy.labels import Leaf
 from tools.fact import Fact
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
-RIVALRY = 0.5
+RIVAL_LOG_ODDS_MARGIN = 0.5
 """Two labels that the same facts decide and whose log-odds differ by less cannot be told apart."""
 
-SKEW = timedelta(seconds=120)
+MAX_CLOCK_SKEW = timedelta(seconds=120)
 """What happened this much earlier is no consequence; less may be the clocks."""
 
-WORTH_SAYING = 0.5
+MIN_SUSPICION_POSTERIOR = 0.5
 """Posterior from which an unproven label counts as a suspicion."""
 
 
-SUREST = 0.975
+MAX_CONFIDENCE = 0.975
 """Highest confidence stated. Measured on three fresh seeds of the benchmark: of 647 answers with a posterior of 0.995 or more 631 were right."""
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAsideBelief:
     """A proven belief that is no root cause, what that makes of its label, and why in words."""
 
     belief: Belief
@@ -42,16 +42,16 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class RootCauseSelection:
     """Proven beliefs that stand, those set aside, and disagreements in words."""
 
     roots: tuple[Belief, ...] = ()
-    aside: tuple[SetAside, ...] = ()
+    aside: tuple[SetAsideBelief, ...] = ()
     contradictions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LabelVerdict:
     """How one label stands. `blind` says in words where it could not be looked at; `unasked` are checks that would tell and were not run."""
 
     label: str
@@ -69,47 +69,47 @@ class Standing:
     """Rejected because what would show it does not, and nothing contradicts it: where looks cannot show every such cause, it may be all the same."""
 
 
-HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
+MACHINE_KEY_PREFIXES = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
 """Keys of what only a machine can say of itself. While such a fact is unexplained, a log's word is not taken for the cause."""
 
 
-SETTINGS = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
+SETTING_KEY_PREFIXES = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
 
 
-def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
+def select_root_causes(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> RootCauseSelection:
     """Who is guilty, of all that is proven. `odd`: what is abnormal by itself."""
     proven = [row for row in rows if row.proven]
-    aside = _consequences(proven)
+    aside = _find_consequences(proven)
     left = [row for row in proven if id(row) not in aside]
-    rivals, contradictions = _rivals(left)
+    rivals, contradictions = _find_rivals(left)
     aside |= rivals
-    contradictions += [_disagreement(row) for row in rows if _torn(row)]
+    contradictions += [_format_disagreement(row) for row in rows if _is_contradicted(row)]
     roots = tuple(row for row in left if id(row) not in aside)
-    machine = _unexplained_machine(roots, odd)
+    machine = _find_unexplained_fact(roots, odd)
     if machine:
-        why = f"cannot be the whole cause: {machine.host} says {machine.in_words()}"[:200]
-        aside |= {id(row): _undecided(row, why) for row in roots}
+        why = f"cannot be the whole cause: {machine.host} says {machine.format_sentence()}"[:200]
+        aside |= {id(row): _build_undecided(row, why) for row in roots}
         contradictions.append(f"{roots[0].leaf.title} {why}")
         roots = ()
-    return Verdicts(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
+    return RootCauseSelection(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
 
 
-def _consequences(proven: Sequence[Belief]) -> dict[int, SetAside]:
+def _find_consequences(proven: Sequence[Belief]) -> dict[int, SetAsideBelief]:
     """By identity, what another proven belief explains away."""
-    aside: dict[int, SetAside] = {}
-    causes = _by_consequence(proven)
+    aside: dict[int, SetAsideBelief] = {}
+    causes = _index_by_consequence(proven)
     for row in proven:
-        cause = next((other for other in _where_it_may_be(row, causes) if _explains(other, row)), None)
+        cause = next((other for other in _find_candidate_causes(row, causes) if _explains_belief(other, row)), None)
         if cause:
-            aside[id(row)] = SetAside(row, "rejected", f"a consequence of {cause.leaf.title}{_where(cause)}")
+            aside[id(row)] = SetAsideBelief(row, "rejected", f"a consequence of {cause.leaf.title}{_format_place(cause)}")
     return aside
 
 
-Causes = Mapping[tuple[str, str], Sequence[tuple[int, Belief]]]
+CausesByConsequence = Mapping[tuple[str, str], Sequence[tuple[int, Belief]]]
 """By the label that they explain away and a host of theirs ("" of none, "*" of any), numbered in their order: of hundreds of hosts each has its own."""
 
 
-def _by_consequence(proven: Sequence[Belief]) -> Causes:
+def _index_by_consequence(proven: Sequence[Belief]) -> CausesByConsequence:
     found: dict[tuple[str, str], list[tuple[int, Belief]]] = defaultdict(list)
     for place, cause in enumerate(proven):
         for label in cause.leaf.suppresses:
@@ -118,110 +118,110 @@ def _by_consequence(proven: Sequence[Belief]) -> Causes:
     return found
 
 
-def _where_it_may_be(row: Belief, causes: Causes) -> Sequence[Belief]:
+def _find_candidate_causes(row: Belief, causes: CausesByConsequence) -> Sequence[Belief]:
     """Those that may explain a belief away, the likeliest first."""
     hosts = ("", *row.subject.hosts) if row.subject.hosts else ("*",)
     found = dict(one for host in hosts for one in causes.get((row.label, host), ()))
     return [found[place] for place in sorted(found)]
 
 
-def _rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAside], list[str]]:
+def _find_rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAsideBelief], list[str]]:
     """Of those that the same evidence decides for, all but the clearly likeliest, and where none is, that it fits them equally."""
-    aside: dict[int, SetAside] = {}
+    aside: dict[int, SetAsideBelief] = {}
     contradictions: list[str] = []
     by_fact: dict[int, list[Belief]] = defaultdict(list)
     for row in left:
         mine = {id(match.fact) for match in row.deciding}
         likelier = by_fact[min(mine)] if mine else ()
-        rival = next((other for other in likelier if id(other) not in aside and _same_evidence(other, row)), None)
-        if rival and rival.log_odds - row.log_odds >= RIVALRY:
-            aside[id(row)] = SetAside(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
+        rival = next((other for other in likelier if id(other) not in aside and _has_same_evidence(other, row)), None)
+        if rival and rival.log_odds - row.log_odds >= RIVAL_LOG_ODDS_MARGIN:
+            aside[id(row)] = SetAsideBelief(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
         elif rival:
             contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
-            aside |= {id(b): _undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
+            aside |= {id(b): _build_undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
         for fact in mine:
             by_fact[fact].append(row)
     return aside, contradictions
 
 
-def _undecided(row: Belief, because: str) -> SetAside:
-    return SetAside(row, "inconclusive", because)
+def _build_undecided(row: Belief, because: str) -> SetAsideBelief:
+    return SetAsideBelief(row, "inconclusive", because)
 
 
-def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
+def _find_unexplained_fact(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
     """What a machine says of itself beside causes that rest on a job's words alone; where all causes name their hosts, a machine of those."""
-    if not roots or not all(_only_words(row) for row in roots):
+    if not roots or not all(_has_only_text(row) for row in roots):
         return None
     explained = frozenset().union(*(row.explains for row in roots))
     hosts = {host for row in roots for host in row.subject.hosts} if all(row.subject.hosts for row in roots) else None
     concerned = (fact for fact in odd if fact.host and (hosts is None or fact.host in hosts))
-    return next((fact for fact in concerned if _hard(fact) and id(fact) not in explained), None)
+    return next((fact for fact in concerned if _is_machine_fact(fact) and id(fact) not in explained), None)
 
 
-def _hard(fact: Fact) -> bool:
+def _is_machine_fact(fact: Fact) -> bool:
     """What a program cannot cause by itself. How somebody set a machine up breaks no program that ran on it."""
-    return fact.key.startswith(HARD) and not fact.key.startswith(SETTINGS) and not (fact.key == "kernel.xid" and fact.value in REPEATING)
+    return fact.key.startswith(MACHINE_KEY_PREFIXES) and not fact.key.startswith(SETTING_KEY_PREFIXES) and not (fact.key == "kernel.xid" and fact.value in REPEATING_XIDS)
 
 
-def _only_words(row: Belief) -> bool:
+def _has_only_text(row: Belief) -> bool:
     """Whether all that decides could have been written by a tenant."""
-    return all(is_text(match.fact.key) or not match.fact.host for match in row.deciding)
+    return all(is_tenant_writable(match.fact.key) or not match.fact.host for match in row.deciding)
 
 
-def _explains(cause: Belief, row: Belief) -> bool:
+def _explains_belief(cause: Belief, row: Belief) -> bool:
     """Whether `cause` explains `row` away. When each names the other the likelier one stands.
 
     What a tenant wrote never explains away what a machine says of itself.
     """
-    if cause is row or row.label not in cause.leaf.suppresses or not _same_place(cause, row):
+    if cause is row or row.label not in cause.leaf.suppresses or not _is_same_place(cause, row):
         return False
-    if _long_before(row, cause) or (_only_words(cause) and not _only_words(row)):
+    if _is_long_before(row, cause) or (_has_only_text(cause) and not _has_only_text(row)):
         return False
     mutual = cause.label in row.leaf.suppresses
     return not mutual or (cause.log_odds, row.label) > (row.log_odds, cause.label)
 
 
-def _long_before(row: Belief, cause: Belief) -> bool:
+def _is_long_before(row: Belief, cause: Belief) -> bool:
     """Whether all that decides for `row` happened well before anything that decides for `cause`. What has no time of its own does not count."""
-    mine, its = _times(row), _times(cause)
-    return bool(mine and its) and min(mine) < min(its) - SKEW
+    mine, its = _list_event_times(row), _list_event_times(cause)
+    return bool(mine and its) and min(mine) < min(its) - MAX_CLOCK_SKEW
 
 
-def _times(row: Belief) -> list[datetime]:
-    return [match.fact.time for match in row.deciding if match.fact.time and match.fact.key.startswith(EVENTS)]
+def _list_event_times(row: Belief) -> list[datetime]:
+    return [match.fact.time for match in row.deciding if match.fact.time and match.fact.key.startswith(EVENT_KEY_PREFIXES)]
 
 
-def _same_place(one: Belief, other: Belief) -> bool:
+def _is_same_place(one: Belief, other: Belief) -> bool:
     return not one.subject.hosts or not other.subject.hosts or bool(set(one.subject.hosts) & set(other.subject.hosts))
 
 
-def _same_evidence(rival: Belief, row: Belief) -> bool:
+def _has_same_evidence(rival: Belief, row: Belief) -> bool:
     """Whether everything that decides for `row` also decides for `rival`, of the same place."""
     mine = {id(match.fact) for match in row.deciding}
-    return rival.label != row.label and _same_place(rival, row) and mine <= {id(match.fact) for match in rival.deciding}
+    return rival.label != row.label and _is_same_place(rival, row) and mine <= {id(match.fact) for match in rival.deciding}
 
 
-def _torn(row: Belief) -> bool:
+def _is_contradicted(row: Belief) -> bool:
     """Decisive evidence for, heavy evidence against, and neither wins."""
     return not row.proven and bool(row.deciding) and sum(m.weight for m in row.against) <= -3 and row.posterior >= 0.3
 
 
-def _disagreement(row: Belief) -> str:
-    return f"facts disagree about {row.leaf.title}{_where(row)}: {row.deciding[0].says}, but {row.against[0].says}"
+def _format_disagreement(row: Belief) -> str:
+    return f"facts disagree about {row.leaf.title}{_format_place(row)}: {row.deciding[0].says}, but {row.against[0].says}"
 
 
-def _where(row: Belief) -> str:
-    names = row.subject.named or row.subject.hosts
+def _format_place(row: Belief) -> str:
+    names = row.subject.named_devices or row.subject.hosts
     return f" on {', '.join(names[:3])}" if names else ""
 
 
-def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Coverage) -> Standing:
+def judge_label(leaf: Leaf, rows: Sequence[Belief], settled: RootCauseSelection, coverage: Coverage) -> LabelVerdict:
     """The verdict on one label, from its beliefs (best first)."""
     best = rows[0]
-    blind, unasked = coverage.gaps(leaf)
+    blind, unasked = coverage.find_gaps(leaf)
 
-    def standing(verdict: Verdict, because: str, row: Belief = best) -> Standing:
-        return Standing(leaf.label, verdict, _confidence(row), because, row, tuple(blind), tuple(unasked))
+    def standing(verdict: Verdict, because: str, row: Belief = best) -> LabelVerdict:
+        return LabelVerdict(leaf.label, verdict, _compute_confidence(row), because, row, tuple(blind), tuple(unasked))
 
     roots = [row for row in settled.roots if row.label == leaf.label]
     if roots:
@@ -229,37 +229,37 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
     aside = next((row for row in settled.aside if row.belief.label == leaf.label), None)
     if aside:
         return standing(aside.verdict, aside.because)
-    if best.posterior >= WORTH_SAYING:
-        unproven = standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
+    if best.posterior >= MIN_SUSPICION_POSTERIOR:
+        unproven = standing("open" if unasked else "inconclusive", f"{_format_support(best)}, but nothing that proves it")
         return replace(unproven, few=tuple(sorted(best.few)))
     if unasked:
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if blind:
-        return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
-    if undecided := _undecidable(best, coverage):
+        return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.list_unobserved_hosts(leaf))
+    if undecided := _explain_undecidable(best, coverage):
         return replace(standing("inconclusive", undecided), few=tuple(sorted(best.few)))
-    return replace(standing("rejected", _says_no(best, coverage)), absent=not best.against)
+    return replace(standing("rejected", _format_rejection(best, coverage)), absent=not best.against)
 
 
-def _undecidable(row: Belief, coverage: Coverage) -> str:
+def _explain_undecidable(row: Belief, coverage: Coverage) -> str:
     """Why nobody can say no to a cause that was looked at; empty where one can."""
-    if not coverage.decidable(row.leaf):
+    if not coverage.is_decidable(row.leaf):
         return "no check that was run can decide it"
-    return f"shows on {fold(row.few)} alone, not on most of the hosts" if row.few else ""
+    return f"shows on {fold_host_names(row.few)} alone, not on most of the hosts" if row.few else ""
 
 
-def _seen(row: Belief) -> str:
+def _format_support(row: Belief) -> str:
     return "; ".join(match.says for match in row.support[:2]) or "the words of the ticket fit"
 
 
-def _says_no(row: Belief, coverage: Coverage) -> str:
+def _format_rejection(row: Belief, coverage: Coverage) -> str:
     if row.against:
         return row.against[0].says
-    if only_old(match.fact for match in row.support):
+    if has_only_old_events(match.fact for match in row.support):
         fact = row.support[0].fact
-        return f"{row.support[0].says}, last {last_seen(fact):%Y-%m-%d %H:%M} UTC, and not since"
+        return f"{row.support[0].says}, last {get_last_seen(fact):%Y-%m-%d %H:%M} UTC, and not since"
     by_check = {
-        check.id: {host for host in coverage.hosts if coverage.looked(host, check.id)} for check in coverage.lens.deciding(row.leaf)
+        check.id: {host for host in coverage.hosts if coverage.has_observed(host, check.id)} for check in coverage.lens.list_deciding_checks(row.leaf)
     }
     checks = ", ".join(check for check, hosts in by_check.items() if hosts)
     if not checks:
@@ -268,7 +268,7 @@ def _says_no(row: Belief, coverage: Coverage) -> str:
     return f"{checks} looked at on {hosts} host{'s' * (hosts != 1)}, nothing shows it"
 
 
-def _confidence(row: Belief) -> float:
+def _compute_confidence(row: Belief) -> float:
     """Return the confidence to state: the posterior, but above CERTAIN no more than answers so sure have been right."""
-    above = max(0.0, row.posterior - CERTAIN) / (1 - CERTAIN)
-    return round(min(row.posterior, CERTAIN) + above * (SUREST - CERTAIN), 3)
+    above = max(0.0, row.posterior - CONFIRMED_POSTERIOR) / (1 - CONFIRMED_POSTERIOR)
+    return round(min(row.posterior, CONFIRMED_POSTERIOR) + above * (MAX_CONFIDENCE - CONFIRMED_POSTERIOR), 3)

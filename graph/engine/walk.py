@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph.engine.assess import Assessment
-from graph.engine.verdict import Standing
+from graph.engine.verdict import LabelVerdict
 
-IRRELEVANT = 0.015
+MIN_RELEVANT_POSTERIOR = 0.015
 """Posterior under which a leaf that nothing speaks for is not worth a look."""
 
-LONGEST_LOG, LONGEST_WHY = 40, 60
+MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60
 """Visits, and characters of why each went as it did. Of what was rejected there are many, and a state is written at every step: why stands with
 the hypotheses, as far as those are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class LeafVisit:
     """A leaf that needs to be looked at before the walk can go on: (host, check) pairs."""
 
     label: str
@@ -28,7 +28,7 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Walk:
+class TaxonomySearch:
     """Where a walk stands. `stack` holds a path and its children still to visit; the log is what the card draws."""
 
     stack: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Walk:
     """(path, what was done, why)."""
 
     @classmethod
-    def read(cls, state: Mapping[str, Any]) -> "Walk":
+    def from_json(cls, state: Mapping[str, Any]) -> "TaxonomySearch":
         return cls(
             stack=[(path, list(todo)) for path, todo in state.get("stack", ())],
             started=bool(state.get("started")),
@@ -48,7 +48,7 @@ class Walk:
             log=[(path, did, why) for path, did, why in state.get("log", ())],
         )
 
-    def write(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same as plain JSON."""
         return {
             "stack": [[path, list(todo)] for path, todo in self.stack],
@@ -58,84 +58,84 @@ class Walk:
             "log": [list(entry) for entry in self.log],
         }
 
-    def note(self, path: str, did: str, why: str = "") -> None:
-        if len(self.log) < LONGEST_LOG:
-            self.log.append((path, did, why[:LONGEST_WHY]))
+    def log_step(self, path: str, did: str, why: str = "") -> None:
+        if len(self.log) < MAX_LOG_ENTRIES:
+            self.log.append((path, did, why[:MAX_REASON_CHARS]))
 
 
-def advance(walk: Walk, now: Assessment) -> tuple[Walk, Visit | None]:
+def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:
     """The walk gone on with until a leaf must be looked at, or every branch worth it is explored (None)."""
-    walk = Walk.read(walk.write())
+    walk = TaxonomySearch.from_json(walk.to_json())
     if not walk.started:
         walk.started = True
-        walk.stack.append(("", _worth_it(walk, "", now)))
+        walk.stack.append(("", _select_children(walk, "", now)))
     while walk.stack:
         path, todo = walk.stack[-1]
         if not todo:
-            _leave(walk, path)
+            _leave_branch(walk, path)
             continue
         child = todo[0]
-        if child in now.standings:
-            visit = _visit(walk, child, now)
+        if child in now.label_verdicts:
+            visit = _visit_leaf(walk, child, now)
             if visit:
                 return walk, visit
         else:
-            walk.stack.append((child, _worth_it(walk, child, now)))
+            walk.stack.append((child, _select_children(walk, child, now)))
         todo.pop(0)
     return walk, None
 
 
-def _worth_it(walk: Walk, path: str, now: Assessment) -> list[str]:
+def _select_children(walk: TaxonomySearch, path: str, now: Assessment) -> list[str]:
     """Children by the likelihood of the best leaf below, without the irrelevant; none at all is an early stop."""
-    children = now.lens.taxonomy.children(path)
-    worth = {child: _interest(_below(child, now)) for child in children}
+    children = now.lens.taxonomy.list_children(path)
+    worth = {child: _compute_interest(_list_verdicts_below(child, now)) for child in children}
     kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
     pruned = [child for child in children if worth[child] <= 0]
     if not kept and path:
-        walk.note(path, "stopped early", _why_pruned(_below(path, now)))
+        walk.log_step(path, "stopped early", _format_prune_reason(_list_verdicts_below(path, now)))
     elif pruned and not path:
         for child in pruned:
-            walk.note(child, "pruned", _why_pruned(_below(child, now)))
+            walk.log_step(child, "pruned", _format_prune_reason(_list_verdicts_below(child, now)))
     return kept
 
 
-def _below(path: str, now: Assessment) -> list[Standing]:
-    labels: Iterable[str] = (label for label in now.standings if label == path or label.startswith(f"{path}."))
-    return [now.standings[label] for label in labels]
+def _list_verdicts_below(path: str, now: Assessment) -> list[LabelVerdict]:
+    labels: Iterable[str] = (label for label in now.label_verdicts if label == path or label.startswith(f"{path}."))
+    return [now.label_verdicts[label] for label in labels]
 
 
-def _interest(standings: Sequence[Standing]) -> float:
-    return max((_leaf_interest(standing) for standing in standings), default=0.0)
+def _compute_interest(standings: Sequence[LabelVerdict]) -> float:
+    return max((_compute_leaf_interest(standing) for standing in standings), default=0.0)
 
 
-def _leaf_interest(standing: Standing) -> float:
+def _compute_leaf_interest(standing: LabelVerdict) -> float:
     if standing.verdict == "confirmed":
         return 1 + standing.confidence
     if standing.verdict == "rejected" and not standing.best.support:
         return 0.0
-    return standing.confidence if standing.confidence >= IRRELEVANT or standing.best.support else 0.0
+    return standing.confidence if standing.confidence >= MIN_RELEVANT_POSTERIOR or standing.best.support else 0.0
 
 
-def _why_pruned(standings: Sequence[Standing]) -> str:
+def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
     rejected = [standing for standing in standings if standing.verdict == "rejected"]
     return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
 
 
-def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
+def _visit_leaf(walk: TaxonomySearch, label: str, now: Assessment) -> LeafVisit | None:
     """Judge a leaf; a Visit when it cannot be judged before more is looked at."""
-    standing = now.standings[label]
+    standing = now.label_verdicts[label]
     if standing.verdict == "open" and standing.unasked:
-        return Visit(label, standing.unasked)
+        return LeafVisit(label, standing.unasked)
     if standing.verdict == "confirmed":
         walk.found.append(label)
     did = "could not look" if standing.unseen else standing.verdict
-    walk.note(label, did, "" if standing.verdict == "rejected" else standing.because)
+    walk.log_step(label, did, "" if standing.verdict == "rejected" else standing.because)
     return None
 
 
-def _leave(walk: Walk, path: str) -> None:
+def _leave_branch(walk: TaxonomySearch, path: str) -> None:
     walk.stack.pop()
     if path:
         walk.exhausted.append(path)
         if not any(label.startswith(f"{path}.") for label in walk.found):
-            walk.note(path, "backtracked")
+            walk.log_step(path, "backtracked")

@@ -2,50 +2,50 @@
 
 from typing import Any
 
-from graph.exchange.document import TicketDocument, ToldFact
-from graph.state import Item
-from kb.keys import find
+from graph.exchange.document import TicketDocument, ExportedFact
+from graph.state import InboxItem
+from kb.keys import find_key
 from tools.checks import CHECKS
 from tools.fact import Fact
-from tools.inventory.ranges import BadRange, expand, fold
+from tools.inventory.ranges import BadRange, expand_host_range, fold_host_names
 
-MOST_TOLD, LONGEST_WORDS, MOST_HOSTS = 60, 1200, 4096
-_KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
+MAX_TICKET_FACTS, MAX_REPORT_CHARS, MAX_TICKET_HOSTS = 60, 1200, 4096
+_TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
-def words_of(document: TicketDocument) -> str:
+def build_report_text(document: TicketDocument) -> str:
     """What its people said, as the words of a report."""
-    return "\n".join(row.text for row in document.said)[-LONGEST_WORDS:] or "Their RackMedic sent this ticket without a word of a person."
+    return "\n".join(row.text for row in document.said)[-MAX_REPORT_CHARS:] or "Their RackMedic sent this ticket without a word of a person."
 
 
-def evidence_of(document: TicketDocument) -> dict[str, Any]:
+def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """What an inbox item carries of it: hosts by name, and facts of catalogued keys whose values are of the key's kind."""
-    told = [_fact(row).to_json() for row in document.facts if _known(row)]
-    return {"hosts": _hosts(document), "told": told[:MOST_TOLD]}
+    told = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
+    return {"hosts": _fold_hosts(document), "told": told[:MAX_TICKET_FACTS]}
 
 
-def told_facts(item: Item) -> list[Fact]:
+def parse_ticket_facts(item: InboxItem) -> list[Fact]:
     """The facts that an item's ticket tells. They carry no host, as all that people hand in, and decide nothing, not even what words may."""
     return [Fact.from_json(row) for row in item.data.get("told", ())]
 
 
-def _hosts(document: TicketDocument) -> str:
+def _fold_hosts(document: TicketDocument) -> str:
     """Folded; none where what stands there names no hosts, or more than any incident has."""
     try:
-        names = expand(",".join(document.hosts))
+        names = expand_host_range(",".join(document.hosts))
     except BadRange:
         return ""
-    return fold(names) if len(names) <= MOST_HOSTS else ""
+    return fold_host_names(names) if len(names) <= MAX_TICKET_HOSTS else ""
 
 
-def _known(row: ToldFact) -> bool:
-    key = find(row.key)
+def _is_known_fact(row: ExportedFact) -> bool:
+    key = find_key(row.key)
     if key is None or key.name.startswith("site.") or row.check not in CHECKS or row.status != "ok":
         return False
-    return isinstance(row.value, _KINDS[key.kind]) and (key.kind == "bool" or not isinstance(row.value, bool))
+    return isinstance(row.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(row.value, bool))
 
 
-def _fact(row: ToldFact) -> Fact:
+def _build_fact(row: ExportedFact) -> Fact:
     value = list(row.value) if isinstance(row.value, tuple) else row.value
     line = f"{row.host}: {row.line}" if row.host and row.line else row.line
     attrs = {**row.attrs, "told": True}

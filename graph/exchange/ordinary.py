@@ -5,7 +5,7 @@ from typing import Final
 from graph.conversation.real_words import REAL
 from graph.conversation.words import IDEAS, NEUTRAL, WEAK
 
-_MORE: Final = """
+_EXTRA_COMMON_WORDS: Final = """
 a able abort aborted aborting aborts about above absent accelerator accept accepted access according across active actual adapter add added
 address after again against ago ahead algorithm alive all alloc allocate allocated allocation allocator allow allreduce allgather almost alone
 already also although always am amount an and another any anything apart appears application apply architecture are argument arguments around
@@ -75,6 +75,6 @@ nccl_error ncclsystemerror ncclinternalerror ncclremoteerror ncclunhandledcudaer
 processgroupnccl workncl worknccl opttype seqnum numelin numelout timeoutms torch.distributed torch.cuda c10d std::runtime_error what() err
 kern syslog nvrm nccl unspecified warn fatal debug info trace error hi hello slurm srun sbatch scontrol slurmstepd mpirun mpi docker kubelet kubernetes pod pods
 """
-ORDINARY: Final = frozenset(
-    {word for said in IDEAS.values() for phrase in said.split() for word in phrase.split("_")} | NEUTRAL | WEAK | REAL | {*_MORE.split()}
+COMMON_WORDS: Final = frozenset(
+    {word for said in IDEAS.values() for phrase in said.split() for word in phrase.split("_")} | NEUTRAL | WEAK | REAL | {*_EXTRA_COMMON_WORDS.split()}
 )

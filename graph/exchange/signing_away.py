@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from graph.exchange.document import SignedKind
-from graph.exchange.ordinary import ORDINARY
-from kb.redact import cleaned_start
-from tools.inventory.ranges import BadRange, expand
+from graph.exchange.document import PseudonymKind
+from graph.exchange.ordinary import COMMON_WORDS
+from kb.redact import redact_start
+from tools.inventory.ranges import BadRange, expand_host_range
 
-SIGNED_DIGITS = 12
-LONGEST_TEXT = 4000
+SIGNATURE_HEX_DIGITS = 12
+MAX_TEXT_CHARS = 4000
 """Characters of one text that are read."""
-_CHUNK = re.compile(r"[^\s\"'`(){}\[\]<>,;|=!?*\\]+")
-_RANGE = r"[A-Za-z][\w.-]{0,40}\[\d[\d,-]{0,80}\][\w.-]{0,40}"
-_PIECE = re.compile(rf"(?P<range>{_RANGE})|{_CHUNK.pattern}")
-_EDGE = ".:-+"
-_INNER = re.compile(r"[^:@]+")
-_SHAPE: Final = re.compile(
+_CHUNK_PATTERN = re.compile(r"[^\s\"'`(){}\[\]<>,;|=!?*\\]+")
+_RANGE_PATTERN = r"[A-Za-z][\w.-]{0,40}\[\d[\d,-]{0,80}\][\w.-]{0,40}"
+_PIECE_PATTERN = re.compile(rf"(?P<range>{_RANGE_PATTERN})|{_CHUNK_PATTERN.pattern}")
+_EDGE_CHARS = ".:-+"
+_INNER_PATTERN = re.compile(r"[^:@]+")
+_PUBLIC_SHAPE_PATTERN: Final = re.compile(
     r"""(?ix:
       [+-]?\d+(?:\.\d+){0,2}(?:%|[kmgt]i?b(?:/s)?|[kmg]hz|gt/s|gb/s|ms|us|ns|s|m|h|d|w|c|x|th|nd|rd|st)? # numbers and their units
     | \d+x                                                        # of a template
@@ -44,8 +44,8 @@ _SHAPE: Final = re.compile(
     | [0-9a-f]{2}(?:\.[0-9a-f]{2}){4}                              # of a VBIOS
     )"""
 )
-_BDF = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
-_LOOKS: Mapping[SignedKind, re.Pattern[str]] = {
+_BDF_PATTERN = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
+_KIND_PATTERNS: Mapping[PseudonymKind, re.Pattern[str]] = {
     "model": re.compile(r"(?i)\.(?:safetensors|ckpt|pt|pth|onnx|gguf)$|(?:^|[-_/])\d+(?:x\d+)?b(?:$|[-_/])|checkpoint|model"),
     "data": re.compile(r"(?i)\.(?:parquet|jsonl?|csv|tar|zst|arrow|tfrecord|idx|bin|mds)$|data"),
     "code": re.compile(r"(?i)\.(?:py|sh|cu|cpp|cc|h|so|ya?ml|toml|sif|sqsh)(?:$|\.\d)|[a-z0-9]/[a-z0-9].*|\w\.\w"),
@@ -53,14 +53,14 @@ _LOOKS: Mapping[SignedKind, re.Pattern[str]] = {
 """Looked at in this order; what looks like none of them is `other`."""
 
 
-def public_chunks(texts: Iterable[str]) -> frozenset[str]:
+def collect_public_chunks(texts: Iterable[str]) -> frozenset[str]:
     """Every chunk of texts that everybody may read: the packaged catalogues. In lower case."""
-    found = (piece for text in texts for chunk in _CHUNK.findall(text) for piece in (chunk, *_INNER.findall(chunk)))
-    return frozenset(word for piece in found if (word := piece.strip(_EDGE).lower())) | ORDINARY
+    found = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
+    return frozenset(word for piece in found if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
 
 
 @dataclass(frozen=True)
-class SigningAway:
+class Pseudonymizer:
     """Texts of one incident made fit to leave. `public`: chunks that everybody knows. `hosts`: those in question, by the site's own names.
     `names`: names of the workload that were learnt, which are signed even where they are everybody's words."""
 
@@ -69,11 +69,11 @@ class SigningAway:
     hosts: Collection[str] = ()
     names: Collection[str] = ()
 
-    def text(self, said: str, most: int = 400) -> str:
+    def pseudonymize_text(self, said: str, most: int = 400) -> str:
         """The text with nothing in it but what may leave, in one line of at most so many characters."""
         pieces: list[str] = []
         room = most
-        for piece in self._pieces(said):
+        for piece in self._iter_pieces(said):
             room -= len(piece)
             if room < 0:
                 pieces.append("…" if room + len(piece) > 0 else "")
@@ -81,64 +81,64 @@ class SigningAway:
             pieces.append(piece)
         return "".join(pieces).strip()[:most]
 
-    def word(self, said: str, most: int = 80) -> str:
+    def pseudonymize_name(self, said: str, most: int = 80) -> str:
         """One name: as it is where everybody knows it, else its signature."""
-        return self.text(said, most) if self._passes(said) or not said else self.sign(said)
+        return self.pseudonymize_text(said, most) if self._is_public(said) or not said else self.sign_name(said)
 
-    def sign(self, name: str) -> str:
+    def sign_name(self, name: str) -> str:
         """The signature of a name."""
         digest = hmac.new(self.salt, name.casefold().encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-        return f"~{digest[:SIGNED_DIGITS]}"
+        return f"~{digest[:SIGNATURE_HEX_DIGITS]}"
 
-    def signed(self, texts: Iterable[str]) -> dict[str, SignedKind]:
+    def find_signatures(self, texts: Iterable[str]) -> dict[str, PseudonymKind]:
         """Signature → what the name looks like, for every name in these texts that does not leave."""
-        found: dict[str, SignedKind] = {}
+        found: dict[str, PseudonymKind] = {}
         for text in texts:
-            for chunk in _chunks(text):
-                found |= {self.sign(name): looks_like(name) for name in self._hidden(chunk)}
+            for chunk in _split_chunks(text):
+                found |= {self.sign_name(name): guess_name_kind(name) for name in self._list_hidden_names(chunk)}
         return found
 
-    def _pieces(self, said: str) -> Iterator[str]:
-        text = " ".join(cleaned_start(said, LONGEST_TEXT).split())
+    def _iter_pieces(self, said: str) -> Iterator[str]:
+        text = " ".join(redact_start(said, MAX_TEXT_CHARS).split())
         at = 0
-        for found in _PIECE.finditer(text):
-            yield _marks(text[at : found.start()])
+        for found in _PIECE_PATTERN.finditer(text):
+            yield _keep_ascii(text[at : found.start()])
             yield (
-                found[0] if found["range"] and self._ours(found[0]) else self._range(found[0]) if found["range"] else self._chunk(found[0])
+                found[0] if found["range"] and self._is_own_range(found[0]) else self._pseudonymize_range(found[0]) if found["range"] else self._pseudonymize_chunk(found[0])
             )
             at = found.end()
-        yield _marks(text[at:])
+        yield _keep_ascii(text[at:])
 
-    def _range(self, text: str) -> str:
+    def _pseudonymize_range(self, text: str) -> str:
         """Brackets that hold no hosts in question: taken apart like any text."""
-        return _CHUNK.sub(lambda found: self._chunk(found[0]), text)
+        return _CHUNK_PATTERN.sub(lambda found: self._pseudonymize_chunk(found[0]), text)
 
-    def _ours(self, text: str) -> bool:
+    def _is_own_range(self, text: str) -> bool:
         try:
-            return {name.lower() for name in expand(text)} <= self._hosts
+            return {name.lower() for name in expand_host_range(text)} <= self._hosts
         except BadRange:
             return False
 
-    def _chunk(self, chunk: str) -> str:
-        if self._passes(chunk):
+    def _pseudonymize_chunk(self, chunk: str) -> str:
+        if self._is_public(chunk):
             return chunk
-        body = chunk.strip(_EDGE)
+        body = chunk.strip(_EDGE_CHARS)
         before, after = chunk[: chunk.find(body)] if body else "", chunk[chunk.find(body) + len(body) :] if body else chunk
         if "/" in body or "@" in body or ":" not in body:
-            return f"{before}{self.sign(body)}{after}" if body else chunk
-        return before + ":".join(part if not part or self._passes(part) else self.sign(part) for part in body.split(":")) + after
+            return f"{before}{self.sign_name(body)}{after}" if body else chunk
+        return before + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + after
 
-    def _hidden(self, chunk: str) -> list[str]:
+    def _list_hidden_names(self, chunk: str) -> list[str]:
         """The names in a chunk that `_chunk` signs."""
-        body = chunk.strip(_EDGE)
-        if not body or self._passes(chunk):
+        body = chunk.strip(_EDGE_CHARS)
+        if not body or self._is_public(chunk):
             return []
         if "/" in body or "@" in body or ":" not in body:
             return [body]
-        return [part for part in body.split(":") if part and not self._passes(part)]
+        return [part for part in body.split(":") if part and not self._is_public(part)]
 
-    def _passes(self, chunk: str) -> bool:
-        body = chunk.strip(_EDGE)
+    def _is_public(self, chunk: str) -> bool:
+        body = chunk.strip(_EDGE_CHARS)
         lower = body.lower()
         if not body or lower in self._hosts:
             return True
@@ -146,10 +146,10 @@ class SigningAway:
             return False
         host, _, device = lower.partition("/")
         if device and host in self._hosts:
-            return self._passes(device)
-        if _SHAPE.fullmatch(body) or _BDF.fullmatch(body) or lower in self.public:
+            return self._is_public(device)
+        if _PUBLIC_SHAPE_PATTERN.fullmatch(body) or _BDF_PATTERN.fullmatch(body) or lower in self.public:
             return True
-        return ":" in body and "@" not in body and "/" not in body and all(self._passes(part) for part in body.split(":") if part)
+        return ":" in body and "@" not in body and "/" not in body and all(self._is_public(part) for part in body.split(":") if part)
 
     @cached_property
     def _hosts(self) -> frozenset[str]:
@@ -160,15 +160,15 @@ class SigningAway:
         return frozenset(name.lower() for name in self.names if name)
 
 
-def _marks(between: str) -> str:
+def _keep_ascii(between: str) -> str:
     """What stands between chunks: signs of ASCII alone."""
     return "".join(char for char in between if char.isascii())
 
 
-def _chunks(text: str) -> list[str]:
-    return _CHUNK.findall(" ".join(cleaned_start(text, LONGEST_TEXT).split()))
+def _split_chunks(text: str) -> list[str]:
+    return _CHUNK_PATTERN.findall(" ".join(redact_start(text, MAX_TEXT_CHARS).split()))
 
 
-def looks_like(name: str) -> SignedKind:
+def guess_name_kind(name: str) -> PseudonymKind:
     """What a name may be a name of, by its look."""
-    return next((kind for kind, look in _LOOKS.items() if look.search(name)), "other")
+    return next((kind for kind, look in _KIND_PATTERNS.items() if look.search(name)), "other")

@@ -5,60 +5,60 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
-from graph.engine.age import old_in_words
+from graph.engine.age import format_old_event
 from graph.engine.assess import Assessment
-from graph.engine.peers import rare_first
-from graph.engine.reference import is_text
+from graph.engine.peers import sort_rarest_first
+from graph.engine.reference import is_tenant_writable
 from graph.incident.answers.unproven import told, unproven
-from graph.incident.case import Case
-from graph.reading.hosts import hosts_in
-from graph.reading.pasted import LONGEST_TEXT, writer_of
-from graph.reading.unknown import hosts_said
-from graph.report import AboutHosts, Found
+from graph.incident.case import IncidentContext
+from graph.reading.hosts import find_hosts
+from graph.reading.pasted import MAX_TEXT_CHARS, writer_of
+from graph.reading.unknown import format_unknown_hosts
+from graph.report import HostsSummary, HostFinding
 from graph.state import Hypothesis
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.fact import Fact
-from tools.inventory.ranges import expand, fold
+from tools.inventory.ranges import expand_host_range, fold_host_names
 
-LONGEST_LINE = 160
-HELD = ("proc.stopped", "proc.blocked")
+MAX_LINE_CHARS = 160
+STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")
 """Keys of processes that do not run, whatever they call themselves."""
 KEPT_OUT = ("host.reachable", "host.access")
 """Keys of facts that say that no session reached a host."""
 MOST_FOREIGN = 4
-MOST_DIFFERENCES, LONGEST_DIFFERENCE = 5, 240
+MAX_DIFFERENCES, MAX_DIFFERENCE_CHARS = 5, 240
 
 
-def hosts_answered_first(case: Case) -> tuple[str, ...]:
+def list_primary_hosts(case: IncidentContext) -> tuple[str, ...]:
     """Return the hosts asked about, or of a job's trouble the hosts that the report names, if there are several.
 
     Where a report of a job names one host, it is where the trouble was noticed: another host of the job may be guilty.
     """
-    return tuple(expand(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
+    return tuple(expand_host_range(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
 
 
-def foreign_said(case: Case) -> str:
+def foreign_said(case: IncidentContext) -> str:
     """Return a sentence about hosts that nobody knows here and whose lines the item quotes; "" where there are none."""
-    return hosts_said(case.unknown(foreign_writers(case)))
+    return format_unknown_hosts(case.find_unknown_names(foreign_writers(case)))
 
 
-def foreign_writers(case: Case) -> tuple[str, ...]:
+def foreign_writers(case: IncidentContext) -> tuple[str, ...]:
     """The hosts whose lines the item quotes and that nobody knows here."""
-    names = dict.fromkeys(filter(None, map(writer_of, lines_in(case.item.text[:LONGEST_TEXT]))))
-    return tuple(name for name in names if not hosts_in(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
+    names = dict.fromkeys(filter(None, map(writer_of, split_lines(case.item.text[:MAX_TEXT_CHARS]))))
+    return tuple(name for name in names if not find_hosts(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
 
 
-def causes_in_order(case: Case, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
+def partition_causes(case: IncidentContext, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
     """Return the causes that concern the hosts asked about, those of the whole cluster first, and the causes elsewhere."""
-    named = hosts_answered_first(case)
-    asked = named or case.asked
-    here, elsewhere = asked_first(now.root_causes(), asked, now.shown, now.shared_with(asked))
+    named = list_primary_hosts(case)
+    asked = named or case.asked_hosts
+    here, elsewhere = partition_causes_by_hosts(now.list_root_causes(), asked, now.hosts_by_cause, now.list_common_causes(asked))
     if not named and not here:
         return elsewhere, []
-    return sorted(here, key=lambda row: not now.is_of_cluster(row.label)), elsewhere
+    return sorted(here, key=lambda row: not now.is_cluster_cause(row.label)), elsewhere
 
 
-def asked_first(
+def partition_causes_by_hosts(
     roots: Sequence[Hypothesis],
     hosts: Iterable[str],
     shown: Mapping[str, Collection[str]] = MappingProxyType({}),
@@ -67,40 +67,40 @@ def asked_first(
     """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any. `shown`: label → hosts
     that show it, of which the evidence cites some; `shared`: labels of causes that these hosts have in common with others."""
     asked = set(hosts)
-    here = [row for row in roots if not asked or row.label in shared or _concerns(row, asked, shown.get(row.label, ()))]
+    here = [row for row in roots if not asked or row.label in shared or _concerns_hosts(row, asked, shown.get(row.label, ()))]
     return here, [row for row in roots if row not in here]
 
 
-def _concerns(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
+def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
     """A cause without a guilty machine concerns those that show it; what people handed in is about what they ask."""
     where = set(row.hosts) or {cited.host for cited in row.evidence} | set(shown)
     return not where or bool(where & (asked if row.hosts else asked | {""}))
 
 
-def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
+def summarize_hosts(case: IncidentContext, now: Assessment) -> HostsSummary | None:
     """What is known of the hosts asked about. None where nobody asked about any, or where their trouble is told as a diagnosis anyhow."""
-    hosts = hosts_answered_first(case)
-    here, elsewhere = causes_in_order(case, now)
+    hosts = list_primary_hosts(case)
+    here, elsewhere = partition_causes(case, now)
     if not hosts or not (elsewhere or case.turn.question):
         return None
     closed = kept_out(now, hosts)
     names = frozenset(hosts) - closed.keys()
     coverage = replace(now.coverage, hosts=[host for host in hosts if host in names])
-    looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.looked(host, check)}
-    blind = {check for host, check, _ in coverage.blind_spots() if host in names}
-    blind |= {row.names for row in now.hidden if names & set(row.hosts)}
-    odd = _odd(case, now, names)
-    found: Found = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.never_asked() else "nothing"
-    return AboutHosts(
+    looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.has_observed(host, check)}
+    blind = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
+    blind |= {row.check_names for row in now.open_hidden_causes if names & set(row.hosts)}
+    odd = _find_abnormal_line(case, now, names)
+    found: HostFinding = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.has_unasked_check() else "nothing"
+    return HostsSummary(
         hosts=hosts,
         found=found,
         checks=len(looked),
-        read=_read(case, names),
+        read=_get_oldest_read_time(case, names),
         blind=tuple(sorted(blind)),
         line=odd,
-        differs="".join(differences_said(case, now, names)[:1]) if names else "",
+        differs="".join(render_differences(case, now, names)[:1]) if names else "",
         kept_out=tuple(closed),
-        why_kept_out="".join(fact.line or fact.in_words() for fact in [*closed.values()][:1])[:LONGEST_LINE],
+        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*closed.values()][:1])[:MAX_LINE_CHARS],
     )
 
 
@@ -110,50 +110,50 @@ def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     return {host: shut[host] for host in hosts if host in shut}
 
 
-def _odd(case: Case, now: Assessment, hosts: Collection[str]) -> str:
+def _find_abnormal_line(case: IncidentContext, now: Assessment, hosts: Collection[str]) -> str:
     """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
     that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
-    here = [fact for fact in now.odd if fact.host in hosts and (not is_text(fact.key) or fact.key in HELD)]
-    lines = [fact.in_words() for fact in here if fact.key not in now.shared_by_all]
+    here = [fact for fact in now.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)]
+    lines = [fact.format_sentence() for fact in here if fact.key not in now.fleetwide_keys]
     against = [row for row in unproven(case, now) if any(map(row.concerns, hosts))]
     lines += [told(against)] if against else []
-    lines += [f"as on all {len(now.hosts)} hosts that were looked at: {fact.in_words()}" for fact in here if fact.key in now.shared_by_all]
-    return lines[0][:LONGEST_LINE] if lines else ""
+    lines += [f"as on all {len(now.hosts)} hosts that were looked at: {fact.format_sentence()}" for fact in here if fact.key in now.fleetwide_keys]
+    return lines[0][:MAX_LINE_CHARS] if lines else ""
 
 
-def _read(case: Case, hosts: Collection[str]) -> datetime | None:
+def _get_oldest_read_time(case: IncidentContext, hosts: Collection[str]) -> datetime | None:
     """When the one that was looked at longest ago was last looked at. A log's lines have times of their own."""
     latest: dict[str, datetime] = {}
     for fact in case.facts:
-        if fact.host in hosts and fact.time and not is_text(fact.key):
+        if fact.host in hosts and fact.time and not is_tenant_writable(fact.key):
             latest[fact.host] = max(fact.time, latest.get(fact.host, fact.time))
     return min(latest.values(), default=None)
 
 
-def differences_said(case: Case, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
+def render_differences(case: IncidentContext, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
     """What these hosts, else those asked about, have otherwise, in a few lines."""
-    asked = set(hosts or expand(case.turn.about) or case.hosts)
-    rows = rare_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
-    return tuple(f"{fact.host}: {fact.in_words()}"[:LONGEST_DIFFERENCE] for fact in rows[:MOST_DIFFERENCES])
+    asked = set(hosts or expand_host_range(case.turn.about) or case.hosts)
+    rows = sort_rarest_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
+    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
 
 
-def old_said(case: Case, now: Assessment) -> tuple[str, ...]:
+def render_old_events(case: IncidentContext, now: Assessment) -> tuple[str, ...]:
     """Return what logs say of long ago, in a few lines."""
-    rows = (f"{fact.host or 'in what was handed in'}: {old_in_words(fact, case.item.at)}" for fact in now.old[:MOST_DIFFERENCES])
-    return tuple(row[:LONGEST_DIFFERENCE] for row in rows)
+    rows = (f"{fact.host or 'in what was handed in'}: {format_old_event(fact, case.item.at)}" for fact in now.old[:MAX_DIFFERENCES])
+    return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
 
 
-def in_words(about: AboutHosts, today: datetime) -> str:
+def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
     """`gpu-002: 22 checks, read 08:17, nothing abnormal.`, and before it the hosts that do not let us in."""
-    closed = f"{fold(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
+    closed = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
     rest = tuple(host for host in about.hosts if host not in about.kept_out)
     return " ".join(filter(None, (closed, _looked_in_words(about, rest, today) if rest else "")))
 
 
-def _looked_in_words(about: AboutHosts, hosts: Sequence[str], today: datetime) -> str:
+def _looked_in_words(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
     """The hosts that let us in."""
     if not about.checks:
-        return f"{fold(hosts)}: could not be looked at."
+        return f"{fold_host_names(hosts)}: could not be looked at."
     when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
     what = (
         f"abnormal: {about.line}"
@@ -167,4 +167,4 @@ def _looked_in_words(about: AboutHosts, hosts: Sequence[str], today: datetime) -
         if about.found == "blind"
         else ""
     )
-    return f"{fold(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {what}{blind}."
+    return f"{fold_host_names(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {what}{blind}."

@@ -5,37 +5,37 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from graph.incident.case import Turn
+from graph.incident.case import TurnState
 from graph.report import Report
-from graph.rows import write_hypotheses, write_ladders
-from graph.state import Hypothesis, Ladder, Lifecycle, PersonsWord, Ticket
+from graph.rows import serialize_hypotheses, serialize_remediations
+from graph.state import Hypothesis, Remediation, Lifecycle, HumanCorrection, HandoffTicket
 
 
 @dataclass(frozen=True, slots=True)
-class Concluded:
+class TurnResult:
     """The report, and whatever else is not as it was. None leaves a row as it is stored."""
 
     report: Report
     lifecycle: Lifecycle | None = None
-    turn: Turn | None = None
+    turn: TurnState | None = None
     hypotheses: Sequence[Hypothesis] | None = None
     """Only a diagnosis judges hypotheses; an answer has none."""
-    ticket: Ticket | None = None
-    ladders: Sequence[Ladder] | None = None
+    ticket: HandoffTicket | None = None
+    ladders: Sequence[Remediation] | None = None
     owner: str | None = None
     quiet_until: datetime | None = None
     stopped: bool | None = None
-    correction: PersonsWord | None = None
+    correction: HumanCorrection | None = None
 
-    def write(self) -> dict[str, Any]:
+    def to_state_update(self) -> dict[str, Any]:
         """Plain JSON, rows that stay as they are left out."""
         rows: dict[str, Any] = {
             "report": self.report.model_dump(mode="json", exclude_defaults=True),
             "lifecycle": self.lifecycle,
-            "turn": None if self.turn is None else self.turn.write(),
-            "hypotheses": None if self.hypotheses is None else write_hypotheses(self.hypotheses),
+            "turn": None if self.turn is None else self.turn.to_json(),
+            "hypotheses": None if self.hypotheses is None else serialize_hypotheses(self.hypotheses),
             "ticket": None if self.ticket is None else self.ticket.model_dump(mode="json"),
-            "ladders": None if self.ladders is None else write_ladders(self.ladders),
+            "ladders": None if self.ladders is None else serialize_remediations(self.ladders),
             "owner": self.owner,
             "stopped": self.stopped,
             "quiet_until": None if self.quiet_until is None else self.quiet_until.isoformat(),

@@ -2,50 +2,50 @@
 
 from dataclasses import replace
 
-from graph.engine.assess import Assessment, assess
-from graph.incident.case import Case
-from graph.incident.concluded import Concluded
-from graph.incident.lifecycle import Came, becomes
-from graph.incident.questions import WHICH_LOG
-from graph.incident.visible import visible_hosts
-from graph.ownership import machines_of, withheld
+from graph.engine.assess import Assessment, assess_facts
+from graph.incident.case import IncidentContext
+from graph.incident.concluded import TurnResult
+from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
+from graph.incident.questions import LOG_QUESTION
+from graph.incident.visible import list_visible_hosts
+from graph.ownership import build_tenant_machines, is_withheld_from_tenant
 from graph.state import Hypothesis
 from tools.inventory.hosts import Inventory
 
 
-def with_crossing(concluded: Concluded, case: Case, now: Assessment, inventory: Inventory) -> Concluded:
+def add_tenant_causes(concluded: TurnResult, case: IncidentContext, now: Assessment, inventory: Inventory) -> TurnResult:
     """Return the diagnosis with what of it crosses. Where causes were found and none does, the customer is asked for their own log, once."""
-    crossing = crossing_causes(concluded.report.root_causes, case, now, inventory)
+    crossing = find_tenant_causes(concluded.report.root_causes, case, now, inventory)
     report = concluded.report.model_copy(update={"crossing": crossing})
     if crossing is None:
         return replace(concluded, report=report) if concluded.report.crossing is not None else concluded
     turn = concluded.turn or case.turn
-    if not (report.withheld and _may_ask(case)) or WHICH_LOG in case.turn.asked:
+    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(case)) or LOG_QUESTION in case.turn.asked:
         return replace(concluded, report=report)
     return replace(
         concluded,
-        report=report.model_copy(update={"questions": (WHICH_LOG,)}),
-        lifecycle=becomes(case.lifecycle, Came.QUESTION),
-        turn=replace(turn, asked=(*turn.asked, WHICH_LOG)),
+        report=report.model_copy(update={"questions": (LOG_QUESTION,)}),
+        lifecycle=get_next_lifecycle(case.lifecycle, TurnEvent.QUESTION),
+        turn=replace(turn, asked=(*turn.asked, LOG_QUESTION)),
     )
 
 
-def _may_ask(case: Case) -> bool:
+def _can_ask_tenant(case: IncidentContext) -> bool:
     """Whether a customer can be asked, who handed nothing in yet, and neither people are on it nor somebody ended the look."""
     people = case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
-    handed_in = any(row.get("attachments") for row in case.said)
+    handed_in = any(row.get("attachments") for row in case.messages)
     return case.origin is not None and case.origin.customer is not None and not (people or handed_in or case.turn.cut)
 
 
-def crossing_causes(found: tuple[Hypothesis, ...], case: Case, now: Assessment, inventory: Inventory) -> tuple[Hypothesis, ...] | None:
+def find_tenant_causes(found: tuple[Hypothesis, ...], case: IncidentContext, now: Assessment, inventory: Inventory) -> tuple[Hypothesis, ...] | None:
     """Return the found causes as the facts that cross show them; None where nothing is withheld, and where no tenant is told."""
     origin = case.origin
     if not found or origin is None or not origin.tenant:
         return None
-    machines = machines_of(inventory, visible_hosts(inventory, origin))
-    told = [fact for fact in case.facts if not withheld(fact, machines)]
+    machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
+    told = [fact for fact in case.facts if not is_withheld_from_tenant(fact, machines)]
     if len(told) == len(case.facts):
         return None
     labels = {cause.label for cause in found}
-    shown = assess(told, now.lens, case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
-    return tuple(cause for cause in shown.root_causes() if cause.label in labels)
+    shown = assess_facts(told, now.lens, case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
+    return tuple(cause for cause in shown.list_root_causes() if cause.label in labels)

@@ -8,86 +8,86 @@ from typing import Any
 import structlog
 from langgraph.runtime import Runtime
 
-from graph.engine.after_repairs import after_repairs, after_treatments, cursors
-from graph.engine.assess import assess
-from graph.engine.peers import PAST, PEER, ROWS, from_memory
-from graph.incident.case import Case, kind_of, lens_of, merged, read_case
-from graph.ports import Awaited, Likely, Ports, Progress
-from graph.reading.counts import silent_hosts
+from graph.engine.after_repairs import mark_stale_after_repairs, mark_stale_after_remedies, find_repair_cursors
+from graph.engine.assess import assess_facts
+from graph.engine.peers import PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, BASELINE_ROWS_KEY, find_past_differences
+from graph.incident.case import IncidentContext, build_kind_lookup, build_reference_data, merge_facts, load_incident_context
+from graph.ports import PendingHosts, LikelyDiagnosis, GraphContext, Progress
+from graph.reading.counts import count_unobserved_hosts
 from graph.reasoning.receipts import Receipts
-from graph.state import Incident, ItemKind, Stats
+from graph.state import IncidentState, InboxItemKind, IncidentCosts
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask, Wave
-from tools.inventory.ranges import fold
+from tools.fleet.answers import CheckAnswer, CheckRequest, FleetAnswers
+from tools.inventory.ranges import fold_host_names
 
 log = structlog.get_logger()
-ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
-NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})
-MOST_PEERS = 16
+TURN_ENDING_KINDS: frozenset[InboxItemKind] = frozenset({"stop", "hand_off", "close"})
+NEWS_KINDS: frozenset[InboxItemKind] = frozenset({"reply", "attach", "recheck"})
+MAX_PEERS = 16
 """Hosts of a group that are remembered at once, to compare one with that was looked at alone."""
-LISTEN_EVERY = 8
+ANSWERS_PER_INBOX_POLL = 8
 """Answers between two looks at the inbox."""
-OF_NO_NAME = frozenset({"rackmedic-look", "python3"})
+GENERIC_COMMANDS = frozenset({"rackmedic-look", "python3"})
 """Commands that say nothing of what a check asks: it goes by its own name."""
 
 
-async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """One wave."""
     ports = runtime.context
-    case = await read_case(state, ports)
-    asks = [Ask(host, check) for host, check in case.asks]
-    cut = await waiting(case, ports)
-    if cut in ENDS or not asks:
-        return {"turn": replace(case.turn, cut=cut).write(), "to_look": []}
-    ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
+    case = await load_incident_context(state, ports)
+    asks = [CheckRequest(host, check) for host, check in case.planned_asks]
+    cut = await find_interrupting_kind(case, ports)
+    if cut in TURN_ENDING_KINDS or not asks:
+        return {"turn": replace(case.turn, cut=cut).to_json(), "to_look": []}
+    ports.fleet.invalidate_before({ask.host for ask in asks}, case.item.at)
     live = LiveWave(case, ports, total=len(asks))
-    wave = await live.look(asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1))
-    cut = live.cut or await waiting(case, ports)
-    facts = await beside_memory(await of_now(case, told(wave), ports), ports)
+    wave = await live.collect_answers(asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1))
+    cut = live.cut or await find_interrupting_kind(case, ports)
+    facts = await add_baseline_differences(await merge_current_facts(case, list_wave_facts(wave), ports), ports)
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
-        "receipts": await _received(case, wave, ports),
-        "stats": _added(case.stats, wave, ports, facts).model_dump(mode="json", exclude_defaults=True),
-        "turn": replace(case.turn, cut=cut).write(),
+        "receipts": await _store_receipts(case, wave, ports),
+        "stats": _add_wave_costs(case.stats, wave, ports, facts).model_dump(mode="json", exclude_defaults=True),
+        "turn": replace(case.turn, cut=cut).to_json(),
         "to_look": [],
     }
 
 
-async def _received(case: Case, wave: Wave, ports: Ports) -> str:
+async def _store_receipts(case: IncidentContext, wave: FleetAnswers, ports: GraphContext) -> str:
     """What was answered so far, as it came: digest of the receipts."""
-    before = await ports.evidence.get(sha256) if (sha256 := case.stored.get("receipts", "")) else None
-    return await ports.evidence.put(case.id, Receipts.read(before or "").after(wave).text())
+    before = await ports.evidence.get_text(sha256) if (sha256 := case.stored.get("receipts", "")) else None
+    return await ports.evidence.put_text(case.id, Receipts.parse(before or "").with_wave(wave).serialize())
 
 
-async def of_now(case: Case, new: Sequence[Fact], ports: Ports) -> list[Fact]:
+async def merge_current_facts(case: IncidentContext, new: Sequence[Fact], ports: GraphContext) -> list[Fact]:
     """What is known with what was just seen; what tells of a fault that was mended since, here or in another thread, marked so."""
-    facts = after_repairs(merged(case.facts, new), cursors(case.ladders))
-    return after_treatments(facts, await ports.treated({fact.host for fact in facts if fact.host}))
+    facts = mark_stale_after_repairs(merge_facts(case.facts, new), find_repair_cursors(case.remediations))
+    return mark_stale_after_remedies(facts, await ports.treated({fact.host for fact in facts if fact.host}))
 
 
-async def beside_memory(facts: list[Fact], ports: Ports) -> list[Fact]:
+async def add_baseline_differences(facts: list[Fact], ports: GraphContext) -> list[Fact]:
     """With what the hosts have otherwise than earlier incidents saw, of themselves and of their peers."""
-    rows, here = ports.inventory.hosts, {fact.host for fact in facts if fact.key == ROWS}
+    rows, here = ports.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
     groups = {rows[host].group for host in here if host in rows}
-    peers = [name for name, row in rows.items() if row.group in groups and name not in here][:MOST_PEERS]
+    peers = [name for name, row in rows.items() if row.group in groups and name not in here][:MAX_PEERS]
     remembered = await ports.remembered([*here, *peers]) if here else {}
     if not remembered:
         return facts
-    known = [fact for fact in facts if fact.key != PAST and not (fact.key == PEER and fact.host in here)]
-    return [*known, *from_memory(known, remembered, kind_of(ports.inventory))]
+    known = [fact for fact in facts if fact.key != PAST_DIFFERS_KEY and not (fact.key == PEER_DIFFERS_KEY and fact.host in here)]
+    return [*known, *find_past_differences(known, remembered, build_kind_lookup(ports.inventory))]
 
 
-def told(wave: Wave) -> list[Fact]:
+def list_wave_facts(wave: FleetAnswers) -> list[Fact]:
     """The facts of a wave; an answer without any still says that somebody looked."""
     silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in wave.answers if not answer.facts]
     return [*wave.facts, *silent]
 
 
-async def waiting(case: Case, ports: Ports) -> str:
+async def find_interrupting_kind(case: IncidentContext, ports: GraphContext) -> str:
     """The kind of what waits in the inbox and should end this turn early; empty when nothing does."""
     done = {case.item.id, *case.done_items}
     kinds = [item.kind for item in await ports.peek(case.id) if item.id not in done]
-    return next((kind for kind in kinds if kind in ENDS), next((kind for kind in kinds if kind in NEWS), ""))
+    return next((kind for kind in kinds if kind in TURN_ENDING_KINDS), next((kind for kind in kinds if kind in NEWS_KINDS), ""))
 
 
 @dataclass(slots=True)
@@ -95,90 +95,90 @@ class LiveWave:
     """A wave under way: counts answers, tells them to whoever watches, and listens for "stop". While it waits it tells for whom, and what is
     likely by then."""
 
-    case: Case
-    ports: Ports
+    case: IncidentContext
+    ports: GraphContext
     total: int
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[CheckAnswer] = field(default_factory=list)
     cut: str = ""
-    _likely: Likely | None = None
+    _likely: LikelyDiagnosis | None = None
     _weighed: int = 0
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def look(self, asks: Sequence[Ask], *, fresh: bool) -> Wave:
+    async def collect_answers(self, asks: Sequence[CheckRequest], *, fresh: bool) -> FleetAnswers:
         """All answers, or those that had come when somebody said stop."""
         began = self.ports.clock.now()
-        looking = asyncio.ensure_future(self.ports.fleet.look(self.case.id, asks, self._seen, fresh=fresh))
+        looking = asyncio.ensure_future(self.ports.fleet.run_checks(self.case.id, asks, self._handle_answer, fresh=fresh))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             while not (await asyncio.wait({looking, stopped}, timeout=self.ports.tell_every, return_when=asyncio.FIRST_COMPLETED))[0]:
-                await self._still(asks, int((self.ports.clock.now() - began).total_seconds()))
+                await self._report_waiting(asks, int((self.ports.clock.now() - began).total_seconds()))
             if looking.done():
                 return looking.result()
-            return Wave(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
+            return FleetAnswers(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
         finally:
             for task in (looking, stopped):
                 task.cancel()
             await asyncio.wait({looking, stopped})  # not awaited one by one: a look that broke must not leave the other behind
 
-    async def _still(self, asks: Sequence[Ask], seconds: int) -> None:
+    async def _report_waiting(self, asks: Sequence[CheckRequest], seconds: int) -> None:
         """Say who is waited for. Trouble with saying it is no trouble of the look's."""
         try:
             if len(self.answers) > self._weighed:
                 self._weighed = len(self.answers)
-                self._likely = await asyncio.to_thread(likely_by, self.case, self.ports, tuple(self.answers))
-            awaited = awaited_of(asks, self.answers, self.ports)
+                self._likely = await asyncio.to_thread(find_likely_diagnosis, self.case, self.ports, tuple(self.answers))
+            awaited = list_pending_hosts(asks, self.answers, self.ports)
             news = Progress(self.case.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
             await self.ports.progress(replace(news, likely=self._likely))
         except Exception as why:
             log.warning("execute.not_told", error=f"{type(why).__name__}: {why}"[:200])
 
-    async def _seen(self, answer: Answer) -> None:
+    async def _handle_answer(self, answer: CheckAnswer) -> None:
         self.answers.append(answer)
         done = len(self.answers)
         asks = self.ports.fleet.checks[answer.check].asks
         line = f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {asks}"
         ran = None if answer.cached else (answer.host, answer.check)
         await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total, ran=ran))
-        if done % LISTEN_EVERY == 0 and not self.cut:
-            heard = await waiting(self.case, self.ports)
-            if heard in ENDS:
+        if done % ANSWERS_PER_INBOX_POLL == 0 and not self.cut:
+            heard = await find_interrupting_kind(self.case, self.ports)
+            if heard in TURN_ENDING_KINDS:
                 self.cut = heard
                 self._stopped.set()
 
 
-def awaited_of(asks: Sequence[Ask], answers: Sequence[Answer], ports: Ports) -> tuple[Awaited, ...]:
+def list_pending_hosts(asks: Sequence[CheckRequest], answers: Sequence[CheckAnswer], ports: GraphContext) -> tuple[PendingHosts, ...]:
     """Who has not answered yet, by what they were asked with; those with most hosts first."""
     came = {(answer.host, answer.check) for answer in answers}
     hosts: dict[str, list[str]] = {}
     for ask in asks:
         if (ask.host, ask.check) not in came:
-            hosts.setdefault(_asked_with(ask.check, ports), []).append(ask.host)
+            hosts.setdefault(_get_tool_name(ask.check, ports), []).append(ask.host)
     rows = sorted(hosts.items(), key=lambda row: -len(row[1]))
-    return tuple(Awaited(fold(names), asked) for asked, names in rows)
+    return tuple(PendingHosts(fold_host_names(names), asked) for asked, names in rows)
 
 
-def _asked_with(check: str, ports: Ports) -> str:
+def _get_tool_name(check: str, ports: GraphContext) -> str:
     tool = ports.fleet.checks[check].commands[0].argv[0].rpartition("/")[2]
-    return check if tool in OF_NO_NAME else tool
+    return check if tool in GENERIC_COMMANDS else tool
 
 
-def likely_by(case: Case, ports: Ports, answers: Sequence[Answer]) -> Likely | None:
+def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: Sequence[CheckAnswer]) -> LikelyDiagnosis | None:
     """The first cause that these answers prove already; for display only, as devices have no names before a host is through."""
-    facts = after_repairs(merged(case.facts, told(Wave(tuple(answers)))), cursors(case.ladders))
-    now = assess(facts, lens_of(ports, facts), case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
-    causes = now.root_causes()
+    facts = mark_stale_after_repairs(merge_facts(case.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(case.remediations))
+    now = assess_facts(facts, build_reference_data(ports, facts), case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
+    causes = now.list_root_causes()
     if not causes:
         return None
-    where = f" on {fold(causes[0].hosts)}" if causes[0].hosts else ""
-    return Likely(causes[0].label, f"{ports.taxonomy.title(causes[0].label)}{where}")
+    where = f" on {fold_host_names(causes[0].hosts)}" if causes[0].hosts else ""
+    return LikelyDiagnosis(causes[0].label, f"{ports.taxonomy.get_title(causes[0].label)}{where}")
 
 
-def _added(old: Stats, wave: Wave, ports: Ports, facts: Sequence[Fact]) -> Stats:
+def _add_wave_costs(old: IncidentCosts, wave: FleetAnswers, ports: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
     """Cost so far with this wave's."""
     return old.model_copy(
         update={
             "hosts": len({fact.host for fact in facts if fact.host}),
-            "silent": silent_hosts(facts),
+            "silent": count_unobserved_hosts(facts),
             "checks": old.checks + wave.checks,
             "check_seconds": round(old.check_seconds + wave.check_seconds, 3),
             "makespan_seconds": round(old.makespan_seconds + wave.makespan_seconds, 3),

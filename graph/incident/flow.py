@@ -16,20 +16,20 @@ from langgraph.runtime import Runtime
 
 from graph.incident.conclude import conclude
 from graph.incident.execute import execute
-from graph.incident.plan import after_plan, plan
-from graph.incident.reflect import after_reflect, reflect
-from graph.incident.summarise import after_summarise, summarise
-from graph.ladders.ends import outgrown
-from graph.memory.resume import cut_off
-from graph.memory.serde import plain_serde
-from graph.ports import Ports
-from graph.reading.pasted import shelve
+from graph.incident.plan import route_after_plan, plan
+from graph.incident.reflect import route_after_reflect, reflect
+from graph.incident.summarise import route_after_summarise, summarise
+from graph.ladders.ends import end_outdated_remediations
+from graph.memory.resume import has_pending_tasks
+from graph.memory.serde import build_plain_serde
+from graph.ports import GraphContext
+from graph.reading.pasted import store_attachments
 from graph.report import Report
-from graph.rows import read_ladders, write_ladders
-from graph.state import GRAPH_VERSION, Incident, Item, Origin
+from graph.rows import parse_remediations, serialize_remediations
+from graph.state import GRAPH_VERSION, IncidentState, InboxItem, Origin
 
-IncidentGraph = CompiledStateGraph[Incident, Ports, Incident, Incident]
-MOST_STEPS = 60
+IncidentGraph = CompiledStateGraph[IncidentState, GraphContext, IncidentState, IncidentState]
+MAX_TURN_STEPS = 60
 """Nodes in one turn; rounds are bounded in `plan`, so this is only ever hit by a bug."""
 
 
@@ -38,14 +38,14 @@ class NodeFunction(Protocol):
 
     __name__: str
 
-    def __call__(self, state: Incident, *, runtime: Runtime[Ports]) -> Awaitable[dict[str, Any]]: ...
+    def __call__(self, state: IncidentState, *, runtime: Runtime[GraphContext]) -> Awaitable[dict[str, Any]]: ...
 
 
-class FlowRow(NamedTuple):
+class GraphNode(NamedTuple):
     """A node and where it leads: a name, or a choice among names."""
 
     node: NodeFunction
-    then: str | Callable[[Incident], str]
+    then: str | Callable[[IncidentState], str]
     among: tuple[str, ...] = ()
 
     @property
@@ -54,85 +54,85 @@ class FlowRow(NamedTuple):
 
 
 # fmt: off
-FLOW = (
+GRAPH_NODES = (
     #    node       then             among
-    FlowRow(summarise, after_summarise, ("plan", "conclude")),
-    FlowRow(plan,      after_plan,      ("execute", "conclude")),
-    FlowRow(execute,   "reflect"),
-    FlowRow(reflect,   after_reflect,   ("plan", "conclude")),
-    FlowRow(conclude,  END),
+    GraphNode(summarise, route_after_summarise, ("plan", "conclude")),
+    GraphNode(plan,      route_after_plan,      ("execute", "conclude")),
+    GraphNode(execute,   "reflect"),
+    GraphNode(reflect,   route_after_reflect,   ("plan", "conclude")),
+    GraphNode(conclude,  END),
 )
 # fmt: on
 
 
 def build_incident_graph(checkpointer: BaseCheckpointSaver[Any]) -> IncidentGraph:
     """The graph, compiled. Ports are given with each call."""
-    graph = StateGraph(Incident, context_schema=Ports)
-    for step in FLOW:
+    graph = StateGraph(IncidentState, context_schema=GraphContext)
+    for step in GRAPH_NODES:
         graph.add_node(step.name, step.node)
         if callable(step.then):
             graph.add_conditional_edges(step.name, step.then, list(step.among))
         else:
             graph.add_edge(step.name, step.then)
-    graph.add_edge(START, FLOW[0].name)
+    graph.add_edge(START, GRAPH_NODES[0].name)
     return graph.compile(checkpointer=checkpointer, name="incident")
 
 
-async def run_turn(graph: IncidentGraph, ports: Ports, item: Item, origin: Origin | None = None) -> Report:
+async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, origin: Origin | None = None) -> Report:
     """The report of `item`'s turn. A turn left unfinished is completed first; an item already answered is not answered twice."""
-    config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MOST_STEPS)
-    state = await _finish(graph, ports, config)
+    config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
+    state = await _finish_open_turn(graph, ports, config)
     if item.id not in state.get("done_items", []):
-        given = _opening(state, await shelve(item, ports.evidence), origin)
+        given = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
         state = await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[assignment]
     return Report.model_validate(state["report"])
 
 
-class PassingTurns:
+class EphemeralTurns:
     """Turns of incidents that nothing outlives: LangGraph's own memory keeps them."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._graph, self._ports = build_incident_graph(InMemorySaver(serde=plain_serde())), ports
+    def __init__(self, ports: GraphContext) -> None:
+        self._graph, self._ports = build_incident_graph(InMemorySaver(serde=build_plain_serde())), ports
 
-    async def run(self, item: Item, origin: Origin) -> tuple[Incident, Report]:
+    async def run(self, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
         """The incident as this item's turn leaves it, and the turn's report."""
         report = await run_turn(self._graph, self._ports, item, origin)
         state = await self._graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
-        return cast(Incident, state.values), report
+        return cast(IncidentState, state.values), report
 
 
-async def single_turn(ports: Ports, item: Item, origin: Origin) -> tuple[Incident, Report]:
+async def run_single_turn(ports: GraphContext, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
     """The same of an incident's only turn."""
-    return await PassingTurns(ports).run(item, origin)
+    return await EphemeralTurns(ports).run(item, origin)
 
 
-async def _finish(graph: IncidentGraph, ports: Ports, config: RunnableConfig) -> Incident:
+async def _finish_open_turn(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig) -> IncidentState:
     """The stored state, after whatever turn was under way has ended."""
     snapshot = await graph.aget_state(config)
-    state: Incident = snapshot.values  # type: ignore[assignment]
+    state: IncidentState = snapshot.values  # type: ignore[assignment]
     if not state or not state.get("item"):
         return state
     if state.get("version") != GRAPH_VERSION:
         return await _replan(graph, ports, config, state)
-    if cut_off(snapshot):
+    if has_pending_tasks(snapshot):
         return await graph.ainvoke(None, config, context=ports, durability="sync")  # type: ignore[return-value]
     return state
 
 
-async def _replan(graph: IncidentGraph, ports: Ports, config: RunnableConfig, state: Incident) -> Incident:
+async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig, state: IncidentState) -> IncidentState:
     """Stored by another shape of the graph: what was said and seen stays, plans are made anew; an unfinished item is answered again."""
-    anew: Incident = {"version": GRAPH_VERSION, "walk": {}, "hypotheses": [], "to_look": [], "tier": "history", "rounds": 0, "turn": {}}
+    anew: IncidentState = {"version": GRAPH_VERSION, "walk": {}, "hypotheses": [], "to_look": [], "tier": "history", "rounds": 0, "turn": {}}
     if state.get("ladders"):
-        anew["ladders"] = write_ladders(outgrown(read_ladders(state["ladders"])))
+        anew["ladders"] = serialize_remediations(end_outdated_remediations(parse_remediations(state["ladders"])))
     if state["item"]["id"] in state.get("done_items", []):
         return {**state, **anew}
-    given: Incident = {**anew, "item": state["item"]}
+    given: IncidentState = {**anew, "item": state["item"]}
     return await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[return-value]
 
 
-def _opening(state: Incident, item: Item, origin: Origin | None) -> Incident:
+def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
     """What a turn starts with."""
-    given: Incident = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
+    given: IncidentState = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
     if not state.get("opened_at"):
         given["opened_at"] = item.at.isoformat()
         given["lifecycle"] = "open"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, get_args
 
-from graph.ladders.ends import HELD
-from graph.rows import IncidentRows
-from graph.state import Ladder, Lifecycle
+from graph.ladders.ends import UNRESOLVED_OUTCOMES
+from graph.rows import IncidentView
+from graph.state import Remediation, Lifecycle
 
 
-class Came(StrEnum):
+class TurnEvent(StrEnum):
     """What a turn came to."""
 
     NOTHING_OPEN = "diagnosed, no question"
@@ -30,57 +30,57 @@ class Came(StrEnum):
     FIX_OVER = "the fixes are over"
 
 
-_NEWS: Final[Mapping[Came, Lifecycle]] = {
-    Came.NOTHING_OPEN: "open",
-    Came.QUESTION: "waiting",
-    Came.TO_PEOPLE: "handed_off",
-    Came.HAND_OFF: "handed_off",
-    Came.TAKEN: "handed_off",
-    Came.STOPPED: "open",
-    Came.CLOSED: "closed",
-    Came.QUIET: "closed",
+_PEOPLE_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
+    TurnEvent.NOTHING_OPEN: "open",
+    TurnEvent.QUESTION: "waiting",
+    TurnEvent.TO_PEOPLE: "handed_off",
+    TurnEvent.HAND_OFF: "handed_off",
+    TurnEvent.TAKEN: "handed_off",
+    TurnEvent.STOPPED: "open",
+    TurnEvent.CLOSED: "closed",
+    TurnEvent.QUIET: "closed",
 }
 """From anywhere: a new diagnosis, what people said, and days without a word."""
-_FIX: Final[Mapping[Came, Lifecycle]] = {Came.FIX_WAITS: "waiting", Came.FIX_HOLDS: "watching", Came.FIX_FAILED: "handed_off"}
+_REMEDIATION_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {TurnEvent.FIX_WAITS: "waiting", TurnEvent.FIX_HOLDS: "watching", TurnEvent.FIX_FAILED: "handed_off"}
 
-LIFE: Final[Mapping[Lifecycle, Mapping[Came, Lifecycle]]] = {
-    "open": {**_NEWS, **_FIX},
-    "waiting": {**_NEWS, **_FIX},
-    "watching": {**_NEWS, **_FIX, Came.FIX_OVER: "open", Came.CURED_QUIET: "closed"},
-    "handed_off": _NEWS,
-    "closed": _NEWS,
+LIFECYCLE_TRANSITIONS: Final[Mapping[Lifecycle, Mapping[TurnEvent, Lifecycle]]] = {
+    "open": {**_PEOPLE_TRANSITIONS, **_REMEDIATION_TRANSITIONS},
+    "waiting": {**_PEOPLE_TRANSITIONS, **_REMEDIATION_TRANSITIONS},
+    "watching": {**_PEOPLE_TRANSITIONS, **_REMEDIATION_TRANSITIONS, TurnEvent.FIX_OVER: "open", TurnEvent.CURED_QUIET: "closed"},
+    "handed_off": _PEOPLE_TRANSITIONS,
+    "closed": _PEOPLE_TRANSITIONS,
 }
-assert set(LIFE) == set(get_args(Lifecycle))
+assert set(LIFECYCLE_TRANSITIONS) == set(get_args(Lifecycle))
 
 
-def becomes(before: Lifecycle, came: Came | None) -> Lifecycle:
+def get_next_lifecycle(before: Lifecycle, came: TurnEvent | None) -> Lifecycle:
     """What the incident is after a turn that came to this; as it was where the table names nothing."""
-    return before if came is None else LIFE[before].get(came, before)
+    return before if came is None else LIFECYCLE_TRANSITIONS[before].get(came, before)
 
 
-def of_fixes(ladders: Sequence[Ladder]) -> Came | None:
+def get_remediation_event(ladders: Sequence[Remediation]) -> TurnEvent | None:
     """What all fixes together have come to; None without any."""
-    going = [row for row in ladders if row.open]
+    going = [row for row in ladders if row.is_open]
     if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in ladders):
-        return Came.FIX_WAITS
+        return TurnEvent.FIX_WAITS
     if going or all_cured(ladders):
-        return Came.FIX_HOLDS
+        return TurnEvent.FIX_HOLDS
     if any(row.outcome == "ticket" for row in ladders):
-        return Came.FIX_FAILED
-    return Came.FIX_OVER if ladders else None
+        return TurnEvent.FIX_FAILED
+    return TurnEvent.FIX_OVER if ladders else None
 
 
-def all_cured(ladders: Sequence[Ladder]) -> bool:
+def all_cured(ladders: Sequence[Remediation]) -> bool:
     """Whether every fix is through, and one held."""
-    return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in HELD for row in ladders)
+    return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in ladders)
 
 
-def answered(rows: IncidentRows, theirs: Callable[[str], bool]) -> bool:
+def is_settled_for_tenant(rows: IncidentView, theirs: Callable[[str], bool]) -> bool:
     """Whether nothing is left for us to do: they took it back, nothing is wrong, or all of it is theirs to mend (`theirs`, by label)."""
     report = rows.report
-    if any(row.open for row in rows.ladders):
+    if any(row.is_open for row in rows.remediations):
         return False
-    if report is None or rows.silence.withdrawn or report.outcome == "no_fault":
+    if report is None or rows.tenant_silence.withdrawn or report.outcome == "no_fault":
         return report is not None
-    found = report.outcome == "diagnosed" and bool(report.root_causes) and not report.withheld
+    found = report.outcome == "diagnosed" and bool(report.root_causes) and not report.hides_all_causes_from_tenant
     return found and all(theirs(row.label) for row in report.root_causes)

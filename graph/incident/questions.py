@@ -8,38 +8,38 @@ from datetime import datetime
 
 from graph.engine.assess import Assessment
 from graph.engine.belief import Belief
-from graph.incident.case import Case, Turn
-from graph.reading.logs import handful, in_words, of_jobs
+from graph.incident.case import IncidentContext, TurnState
+from graph.reading.logs import select_telling_templates, format_log_digest, build_job_log_digest
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, REMIND, SIDE, UNANSWERED, WITHDRAWN, CustomerSilence, Lifecycle, LogDigest
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, REMINDER_DUE, SIDE_KEY, REMINDER_UNANSWERED, REPORT_WITHDRAWN, TenantSilence, Lifecycle, LogDigest
 from kb.history.mistakes import MistakeNote
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
-MOST = 3
-WHICH_LOG = "Can you attach the log of the first rank that failed, from its start to the error?"
-LONGEST_DIGEST, LONGEST_LOGS, MOST_TEMPLATES = 2400, 1000, 8
+MAX_QUESTIONS = 3
+LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"
+MAX_DIGEST_CHARS, MAX_LOG_CHARS, MAX_TEMPLATES = 2400, 1000, 8
 """Characters that a model is shown, at most so many of them of logs; templates among these."""
 
 
-def questions_for(case: Case, now: Assessment) -> list[str]:
+def list_questions(case: IncidentContext, now: Assessment) -> list[str]:
     """In order of how much the answer would help; what was asked before is not asked again."""
-    return [question for question in dict.fromkeys(_candidates(case, now)) if question not in case.turn.asked][:MOST]
+    return [question for question in dict.fromkeys(_iter_candidate_questions(case, now)) if question not in case.turn.asked][:MAX_QUESTIONS]
 
 
-def _candidates(case: Case, now: Assessment) -> Iterable[str]:
+def _iter_candidate_questions(case: IncidentContext, now: Assessment) -> Iterable[str]:
     brief = case.brief
     if brief.unknown_hosts:
-        yield which_hosts(Turn(unknown=brief.unknown_hosts))
+        yield build_hosts_question(TurnState(unknown=brief.unknown_hosts))
     elif not case.hosts:
         yield "Which hosts does the job run on? I look at no machine that nobody named."
-    for hidden in now.hidden[:1]:
-        yield f"When can {fold(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.names} alone."
-    unreached = sorted({host for host, check, _ in now.coverage.blind_spots() if check == "smi"})
+    for hidden in now.open_hidden_causes[:1]:
+        yield f"When can {fold_host_names(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.check_names} alone."
+    unreached = sorted({host for host, check, _ in now.coverage.list_unobserved_checks() if check == "smi"})
     if unreached:
-        yield f"I could not look at {fold(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
+        yield f"I could not look at {fold_host_names(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
     if not any(fact.key.startswith("job.") for fact in case.facts):
-        yield WHICH_LOG
+        yield LOG_QUESTION
     for suspect in now.suspects[:1]:
         where = _seen_on(case, suspect)
         yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
@@ -48,17 +48,17 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     yield "Does it happen again on other hosts, or only on these?"
 
 
-def _seen_on(case: Case, suspect: Belief) -> str:
+def _seen_on(case: IncidentContext, suspect: Belief) -> str:
     """The devices or hosts of a suspected cause; of one that a handed-in line shows, the host that the line names."""
     named = _named_in_lines(case, suspect)
-    return ", ".join(named or suspect.subject.named or suspect.subject.hosts)
+    return ", ".join(named or suspect.subject.named_devices or suspect.subject.hosts)
 
 
-def _hosts_of(case: Case, suspect: Belief) -> tuple[str, ...]:
+def _hosts_of(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
     return _named_in_lines(case, suspect) or suspect.subject.hosts
 
 
-def _named_in_lines(case: Case, suspect: Belief) -> tuple[str, ...]:
+def _named_in_lines(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
     """Hosts that handed-in lines name as their own, where only such lines show the cause."""
     if any(match.fact.host for match in suspect.support):
         return ()
@@ -66,7 +66,7 @@ def _named_in_lines(case: Case, suspect: Belief) -> tuple[str, ...]:
     return tuple(host for host in case.visible if re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", lines))
 
 
-def which_hosts(turn: Turn) -> str:
+def build_hosts_question(turn: TurnState) -> str:
     """About names, or else a job, that nobody knows."""
     unknown = turn.unknown
     if not unknown:
@@ -74,77 +74,77 @@ def which_hosts(turn: Turn) -> str:
     return f"Which hosts of the inventory are meant by {', '.join(unknown[:4])}{' …' if len(unknown) > 4 else ''}?"
 
 
-def suggestions_for(case: Case, now: Assessment) -> list[str]:
+def list_suggestions(case: IncidentContext, now: Assessment) -> list[str]:
     """What a person may try; shown, never run."""
     steps: dict[tuple[str, str], list[str]] = {}
     for row in now.suspects:
         steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(case, row))
     shown = [
-        f"If it is {title}{f' on {fold(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
+        f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]
     ]
-    leaves = [row.leaf for row in now.suspects] + [row.leaf for row in now.hidden]
+    leaves = [row.leaf for row in now.suspects] + [row.leaf for row in now.open_hidden_causes]
     exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in now.lens.checks})
     if exclusive:
         shown.append(f"Run {', '.join(exclusive)} once the machines are idle")
     if len(now.hosts) > 1:
         shown.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
-    return shown[:MOST]
+    return shown[:MAX_QUESTIONS]
 
 
-def digest_of(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
+def render_findings(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
     """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence; the logs last. `notes`:
     what was blamed wrongly here before, ahead of all."""
-    lines = [f"learnt here: {note}" for note in notes[:MOST]]
+    lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
     lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
     lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
-    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.could_not_look()[:6]]
-    said = "\n".join(line[:200] for log in handful(logs, MOST_TEMPLATES) for line in in_words(log))[:LONGEST_LOGS]
-    seen = "\n".join(line[:200] for line in lines)[: LONGEST_DIGEST - len(said)]
+    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.list_unobserved()[:6]]
+    said = "\n".join(line[:200] for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))[:MAX_LOG_CHARS]
+    seen = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(said)]
     return f"{seen}\n{said}".strip() if said else seen
 
 
-def notes_on(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
+def list_mistake_notes(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
     """In words, the notes that hold and that speak of these causes."""
-    return [note.says(titles) for note in notes if note.kept and {note.blamed, note.was} & set(labels)]
+    return [note.format_sentence(titles) for note in notes if note.is_useful and {note.blamed, note.was} & set(labels)]
 
 
-def logs_of(case: Case) -> tuple[LogDigest, ...]:
+def list_logs(case: IncidentContext) -> tuple[LogDigest, ...]:
     """The logs that were handed in, and those of the job that the hosts hold."""
-    jobs = of_jobs(case.facts)
+    jobs = build_job_log_digest(case.facts)
     return (*case.logs, jobs) if jobs else case.logs
 
 
-def asked_of_customer(rows: IncidentRows, report: Report) -> tuple[str, ...]:
+def list_tenant_question_ids(rows: IncidentView, report: Report) -> tuple[str, ...]:
     """What a customer is asked where our own side asks at all, as ids of phrases: its questions are about machines, and no customer's to answer."""
     if not report.questions:
         return ()
-    brief, attached = rows.brief, any(row.get("attachments") for row in rows.said)
+    brief, attached = rows.brief, any(row.get("attachments") for row in rows.messages)
     missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
     return tuple(id_ for id_, is_ in missing.items() if is_)
 
 
-def silence_after(rows: IncidentRows, report: Report, lifecycle: Lifecycle, at: datetime) -> CustomerSilence:
+def update_tenant_silence(rows: IncidentView, report: Report, lifecycle: Lifecycle, at: datetime) -> TenantSilence:
     """How a customer's silence stands after the turn of the item in `rows`. A word of theirs begins it anew, and so does taking it back end it;
     what our own people say does neither. A timer that an answer overtook reminds nobody."""
-    item, before = rows.item, rows.silence
+    item, before = rows.item, rows.tenant_silence
     if rows.origin is None or rows.origin.customer is None:
-        return CustomerSilence()
-    theirs, why = item.data.get(SIDE) == CUSTOMER, item.data.get("why") if item.kind == "timer" else ""
-    if why == WITHDRAWN or (before.withdrawn and not theirs):
-        return CustomerSilence(withdrawn=True)
-    if why == UNANSWERED and unanswered(rows):
+        return TenantSilence()
+    theirs, why = item.data.get(SIDE_KEY) == TENANT_SIDE, item.data.get("why") if item.kind == "timer" else ""
+    if why == REPORT_WITHDRAWN or (before.withdrawn and not theirs):
+        return TenantSilence(withdrawn=True)
+    if why == REMINDER_UNANSWERED and is_unanswered(rows):
         return before.model_copy(update={"handed": at})
     if before.handed and lifecycle == "handed_off" and not theirs:
         return before
-    if lifecycle != "waiting" or not asked_of_customer(rows, report):
-        return CustomerSilence()
+    if lifecycle != "waiting" or not list_tenant_question_ids(rows, report):
+        return TenantSilence()
     if theirs or before.since is None:
-        return CustomerSilence(since=at)
-    return before.model_copy(update={"reminded": at}) if why == REMIND and before.since < item.at and not before.reminded else before
+        return TenantSilence(since=at)
+    return before.model_copy(update={"reminded": at}) if why == REMINDER_DUE and before.since < item.at and not before.reminded else before
 
 
-def unanswered(rows: IncidentRows) -> bool:
+def is_unanswered(rows: IncidentView) -> bool:
     """Whether the customer was reminded, and has said nothing until the item in `rows` came."""
-    reminded = rows.silence.reminded
+    reminded = rows.tenant_silence.reminded
     return reminded is not None and reminded < rows.item.at and rows.lifecycle == "waiting"

@@ -11,105 +11,105 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
-from graph.engine.prior import ATTACK_SWAY, MODEL_SWAY, together
-from graph.incident.case import Case, Turn, read_case, weigh
-from graph.incident.questions import digest_of
-from graph.incident.thinking.exploring import CRITIQUE
-from graph.incident.thinking.material import findings_of
-from graph.model.reasoner import Declined, Judgement
-from graph.ports import Ports, Progress
-from graph.reading.counts import sure
-from graph.reasoning.moves import Mover, moves_by, read_moves, write_moves
-from graph.rows import write_hypotheses
-from graph.state import Hypothesis, Incident, Tier
-from kb.scan import lines_in
+from graph.engine.prior import OBJECTION_LOG_ODDS, MODEL_LOG_ODDS, sum_priors
+from graph.incident.case import IncidentContext, TurnState, load_incident_context, assess_incident
+from graph.incident.questions import render_findings
+from graph.incident.thinking.exploring import CRITIQUE_QUESTION
+from graph.incident.thinking.material import list_finding_lines
+from graph.model.reasoner import DeclinedAnswer, Judgement
+from graph.ports import GraphContext, Progress
+from graph.reading.counts import format_confidence_percent
+from graph.reasoning.moves import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.rows import serialize_hypotheses
+from graph.state import Hypothesis, IncidentState, Tier
+from kb.scan import split_lines
 
-MOST_HYPOTHESES, MOST_JUDGED, MOST_DOUBTS = 6, 2, 2
+MAX_HYPOTHESES, MAX_JUDGED_SUSPECTS, MAX_DOUBTS = 6, 2, 2
 
 
-async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """Judge what is on the table."""
     ports = runtime.context
-    case = await read_case(state, ports)
-    now = await weigh(case, ports)
-    if _unsure(now) and not case.turn.cut:
-        case, now = await _judged(case, now, ports)
-    if now.narrow and not case.turn.cut:
-        case, now = await _attacked(case, now, ports)
-    rows = hypotheses_of(now, case.turn.past, case.tier)
-    await ports.progress(Progress(case.id, "reflect", _line(rows), hypotheses=tuple(_short(row, ports) for row in rows[:4])))
-    return {"hypotheses": write_hypotheses(rows), "turn": case.turn.write()}
+    case = await load_incident_context(state, ports)
+    now = await assess_incident(case, ports)
+    if _is_unsure(now) and not case.turn.cut:
+        case, now = await _judge_suspects(case, now, ports)
+    if now.is_narrow and not case.turn.cut:
+        case, now = await _critique_causes(case, now, ports)
+    rows = list_hypotheses(now, case.turn.past, case.tier)
+    await ports.progress(Progress(case.id, "reflect", _render_verdict_counts(rows), hypotheses=tuple(_render_hypothesis(row, ports) for row in rows[:4])))
+    return {"hypotheses": serialize_hypotheses(rows), "turn": case.turn.to_json()}
 
 
-def _unsure(now: Assessment) -> bool:
+def _is_unsure(now: Assessment) -> bool:
     return not now.roots and bool(now.suspects or now.settled.contradictions)
 
 
-async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
+async def _judge_suspects(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
     """Once a turn a model may weigh the likeliest suspects."""
     if ports.model is None or "judge" in case.turn.asked_model:
         return case, now
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, "judge"))
-    lines = lines_in(digest_of(now))
+    lines = split_lines(render_findings(now))
     sway: dict[str, float] = {}
-    for row in now.suspects[:MOST_JUDGED]:
-        answer = await ports.model.judge(case.id, now.hypothesis(row.label), lines)
-        if isinstance(answer, Declined):
-            turn = turn.declined(answer.reason)
+    for row in now.suspects[:MAX_JUDGED_SUSPECTS]:
+        answer = await ports.model.judge_hypothesis(case.id, now.build_hypothesis(row.label), lines)
+        if isinstance(answer, DeclinedAnswer):
+            turn = turn.with_model_declined(answer.reason)
             break
-        sway[row.label] = _sway(answer, len(lines))
-    case = replace(case, turn=_moved(turn, "judge", sway))
-    return case, await weigh(case, ports)
+        sway[row.label] = _compute_shift(answer, len(lines))
+    case = replace(case, turn=_shift_beliefs(turn, "judge", sway))
+    return case, await assess_incident(case, ports)
 
 
-def _moved(turn: Turn, by: Mover, sway: Mapping[str, float]) -> Turn:
-    priors = together(turn.priors, sway)
-    return replace(turn, priors=priors, moves=write_moves([*read_moves(turn.moves, turn.priors), *moves_by(by, sway)], priors))
+def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) -> TurnState:
+    priors = sum_priors(turn.priors, sway)
+    return replace(turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(by, sway)], priors))
 
 
-async def _attacked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
+async def _critique_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
     """Once a turn a second reading may attack causes that stand by little: where a finding contradicts one its belief falls by a bounded amount,
     and what is held against it is told beside it."""
-    if ports.model is None or CRITIQUE in case.turn.asked_model:
+    if ports.model is None or CRITIQUE_QUESTION in case.turn.asked_model:
         return case, now
-    causes, turn = now.root_causes(), replace(case.turn, asked_model=(*case.turn.asked_model, CRITIQUE))
-    claims = [f"{ports.taxonomy.title(row.label)} ({', '.join(row.devices or row.hosts) or 'the job'})" for row in causes]
-    answer = await ports.model.critique(case.id, claims, findings_of(now))
-    if isinstance(answer, Declined):
-        return replace(case, turn=turn.declined(answer.reason)), now
+    causes, turn = now.list_root_causes(), replace(case.turn, asked_model=(*case.turn.asked_model, CRITIQUE_QUESTION))
+    claims = [f"{ports.taxonomy.get_title(row.label)} ({', '.join(row.devices or row.hosts) or 'the job'})" for row in causes]
+    answer = await ports.model.critique_claims(case.id, claims, list_finding_lines(now))
+    if isinstance(answer, DeclinedAnswer):
+        return replace(case, turn=turn.with_model_declined(answer.reason)), now
     against = {row.label: objection for row, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
-    sway = {label: -ATTACK_SWAY for label, objection in against.items() if objection.verdict == "contradicted"}
-    doubts = tuple(f"{ports.taxonomy.title(label)}: {objection.because}" for label, objection in against.items())[:MOST_DOUBTS]
-    case = replace(case, turn=replace(_moved(turn, "critique", sway), doubts=doubts))
-    return case, await weigh(case, ports)
+    sway = {label: -OBJECTION_LOG_ODDS for label, objection in against.items() if objection.verdict == "contradicted"}
+    doubts = tuple(f"{ports.taxonomy.get_title(label)}: {objection.because}" for label, objection in against.items())[:MAX_DOUBTS]
+    case = replace(case, turn=replace(_shift_beliefs(turn, "critique", sway), doubts=doubts))
+    return case, await assess_incident(case, ports)
 
 
-def _sway(answer: Judgement, lines: int) -> float:
+def _compute_shift(answer: Judgement, lines: int) -> float:
     """A verdict that cites nothing that was shown counts for nothing."""
     if not any(0 <= n < lines for n in answer.cites):
         return 0.0
-    return {"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}[answer.verdict]
+    return {"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}[answer.verdict]
 
 
-def hypotheses_of(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
+def list_hypotheses(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """What is on the table: causes found, what similar incidents turned out to be, and what else is likely or was spoken for."""
     found = [row.label for row in now.roots]
-    spoken = [s.label for s in now.standings.values() if s.best.support]
-    likely = [s.label for s in now.standings.values() if s.verdict == "open"][:2]
-    hidden = [row.leaf.label for row in now.hidden]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.standings), *spoken, *hidden, *likely)))
-    return [now.hypothesis(label, "history" if label in past else tier) for label in labels[:MOST_HYPOTHESES]]
+    spoken = [s.label for s in now.label_verdicts.values() if s.best.support]
+    likely = [s.label for s in now.label_verdicts.values() if s.verdict == "open"][:2]
+    hidden = [row.leaf.label for row in now.open_hidden_causes]
+    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.label_verdicts), *spoken, *hidden, *likely)))
+    return [now.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 
-def _line(rows: list[Hypothesis]) -> str:
+def _render_verdict_counts(rows: list[Hypothesis]) -> str:
     count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("confirmed", "open", "rejected", "inconclusive")}
     return ", ".join(f"{n} {verdict}" for verdict, n in count.items() if n) or "no hypothesis yet"
 
 
-def _short(row: Hypothesis, ports: Ports) -> str:
-    return f"{ports.taxonomy.title(row.label)}: {row.verdict} {sure(row.confidence)}"
+def _render_hypothesis(row: Hypothesis, ports: GraphContext) -> str:
+    return f"{ports.taxonomy.get_title(row.label)}: {row.verdict} {format_confidence_percent(row.confidence)}"
 
 
-def after_reflect(state: Incident) -> str:
+def route_after_reflect(state: IncidentState) -> str:
     """Plan goes on until nothing is worth a look; a turn that was cut short ends here."""
     return "conclude" if state.get("turn", {}).get("cut") else "plan"

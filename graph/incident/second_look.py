@@ -10,101 +10,101 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from graph.engine.assess import Assessment
-from graph.engine.belief import CERTAIN
-from graph.engine.rises import RISES
-from graph.incident.case import Case
-from graph.incident.concluded import Concluded
-from graph.ports import Waits
-from graph.reading.intermittent import comes_and_goes
+from graph.engine.belief import CONFIRMED_POSTERIOR
+from graph.engine.rises import MIN_COUNTER_RISES
+from graph.incident.case import IncidentContext
+from graph.incident.concluded import TurnResult
+from graph.ports import IncidentTimeouts
+from graph.reading.intermittent import is_intermittent
 from graph.report import Report
-from graph.state import COUNTERS, LOOK_AGAIN, Lifecycle, SecondLook
+from graph.state import COUNTERS_RECHECK, FULL_RECHECK, Lifecycle, ScheduledRecheck
 from tools.fact import Status
 
-MOST_SEEN: Final = 64
+MAX_SEEN_FINDINGS: Final = 64
 
 
-def is_second_look(case: Case) -> str:
+def get_due_recheck(case: IncidentContext) -> str:
     """Return which second look the item is, if it is still due; empty where it is none."""
     why = str(case.item.data.get("why") or "") if case.item.kind == "timer" else ""
-    due = case.second_look
-    return why if why in (COUNTERS, LOOK_AGAIN) and due.due is not None and due.why == why else ""
+    due = case.scheduled_recheck
+    return why if why in (COUNTERS_RECHECK, FULL_RECHECK) and due.due is not None and due.why == why else ""
 
 
-def counter_looks(case: Case, now: Assessment) -> list[tuple[str, str]]:
+def list_counter_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
     """Return (host, check) pairs that read error counters and disturb nobody."""
-    checks = [check.id for check in now.lens.passive() if RISES.keys() & set(check.establishes)]
+    checks = [check.id for check in now.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
     return [(host, check) for host in case.hosts for check in checks]
 
 
-def second_look_after(
-    case: Case, now: Assessment, report: Report, lifecycle: Lifecycle, looked: bool, waits: Waits, at: datetime
-) -> SecondLook:
+def schedule_next_recheck(
+    case: IncidentContext, now: Assessment, report: Report, lifecycle: Lifecycle, looked: bool, waits: IncidentTimeouts, at: datetime
+) -> ScheduledRecheck:
     """Return which second look is due after a turn. `looked`: the turn made a diagnosis."""
-    before, done = case.second_look, is_second_look(case)
+    before, done = case.scheduled_recheck, get_due_recheck(case)
     came = (*before.done, done) if done else before.done
-    none = SecondLook(done=came)
+    none = ScheduledRecheck(done=came)
     if lifecycle not in ("open", "waiting") or case.turn.cut or (case.kind in ("stop", "close") and not looked):
         return none
     if not looked:
         return before
     asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" is answered; "recheck gpu-001" is a look
     seen = any(fact.host for fact in case.facts)
-    if asks_only or not seen or not _undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
+    if asks_only or not seen or not _is_undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
         return none
-    delays = {COUNTERS: waits.counters if comes_and_goes(case.brief.text) else timedelta(), LOOK_AGAIN: waits.look_again}
+    delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(case.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
     why = next((name for name, delay in delays.items() if delay and name not in came), "")
-    return SecondLook(why=why, due=at + delays[why], done=came, seen=_abnormal(now)) if why else none
+    return ScheduledRecheck(why=why, due=at + delays[why], done=came, seen=_list_abnormal_findings(now)) if why else none
 
 
-def with_second_look(concluded: Concluded, case: Case, now: Assessment, after: SecondLook, at: datetime) -> Concluded:
+def add_recheck_result(concluded: TurnResult, case: IncidentContext, now: Assessment, after: ScheduledRecheck, at: datetime) -> TurnResult:
     """Return the conclusion with when the next look is, and a second look that found nothing new as one line."""
-    report, done = concluded.report, is_second_look(case)
-    announced = announcement(after)
-    if done and case.report is not None and not _appeared(case, now, report):
-        says = " ".join(filter(None, (_nothing_new(case, now, done, at), announced)))
+    report, done = concluded.report, get_due_recheck(case)
+    announced = render_recheck_notice(after)
+    if done and case.report is not None and not _has_new_findings(case, now, report):
+        says = " ".join(filter(None, (_render_nothing_new(case, now, done, at), announced)))
         return replace(concluded, report=report.model_copy(update={"reply": says, "look_again": ""}))
     changed = f"Looked again at {at:%H:%M} UTC, and something is new." if done and not report.changed else report.changed
     return replace(concluded, report=report.model_copy(update={"look_again": announced, "changed": changed}))
 
 
-def announcement(row: SecondLook) -> str:
+def render_recheck_notice(row: ScheduledRecheck) -> str:
     """Return when the next look is, in a sentence; empty where none is due."""
     if row.due is None:
         return ""
-    does = "read the error counters again" if row.why == COUNTERS else "look again"
+    does = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
     return f"I {does} at {row.due:%H:%M} UTC; say stop to leave it."
 
 
-def _undecided(report: Report) -> bool:
+def _is_undecided(report: Report) -> bool:
     if report.outcome == "diagnosed":
-        return min((row.confidence for row in report.root_causes), default=1.0) < CERTAIN
+        return min((row.confidence for row in report.root_causes), default=1.0) < CONFIRMED_POSTERIOR
     return report.outcome in ("abstained", "no_fault")
 
 
-def _abnormal(now: Assessment) -> tuple[str, ...]:
+def _list_abnormal_findings(now: Assessment) -> tuple[str, ...]:
     """Return what is abnormal or likely, by names that stay the same while it does."""
     odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in now.odd)
-    return tuple(dict.fromkeys((*odd, *_likely(now))))[:MOST_SEEN]
+    return tuple(dict.fromkeys((*odd, *_iter_likely_findings(now))))[:MAX_SEEN_FINDINGS]
 
 
-def _likely(now: Assessment) -> Iterable[str]:
+def _iter_likely_findings(now: Assessment) -> Iterable[str]:
     return (f"{row.label} {' '.join(row.subject.hosts)} {row.subject.device}" for row in (*now.roots, *now.suspects))
 
 
-def _appeared(case: Case, now: Assessment, report: Report) -> bool:
+def _has_new_findings(case: IncidentContext, now: Assessment, report: Report) -> bool:
     """Whether something is abnormal or likely that was not before."""
-    known = set(case.second_look.seen)
-    new = [name for name in _abnormal(now) if name not in known]
-    return (bool(new) and len(known) < MOST_SEEN) or (case.report is not None and report.outcome != case.report.outcome)
+    known = set(case.scheduled_recheck.seen)
+    new = [name for name in _list_abnormal_findings(now) if name not in known]
+    return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (case.report is not None and report.outcome != case.report.outcome)
 
 
-def _nothing_new(case: Case, now: Assessment, done: str, at: datetime) -> str:
+def _render_nothing_new(case: IncidentContext, now: Assessment, done: str, at: datetime) -> str:
     hosts = f"{len(case.hosts)} host{'s' * (len(case.hosts) != 1)}"
-    blind = len(now.coverage.blind_spots())
+    blind = len(now.coverage.list_unobserved_checks())
     missed = f"; {blind} looks failed" if blind else ""
-    if done == LOOK_AGAIN:
+    if done == FULL_RECHECK:
         return f"Looked again at {at:%H:%M} UTC: nothing has changed on {hosts}{missed}."
-    read = sum(fact.key in RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in case.facts)
+    read = sum(fact.key in MIN_COUNTER_RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in case.facts)
     if not read:
         return f"Could not read any error counter of {hosts} again{missed}."
     return f"Read {read} error counters again at {at:%H:%M} UTC: none rose on {hosts}{missed}."

@@ -4,17 +4,17 @@ import hashlib
 from collections.abc import Sequence
 
 from graph.engine.assess import Assessment
-from graph.engine.schedule import hosts_to_test
-from graph.ladders.build import Yard, enter
-from graph.state import Ladder, Rung
+from graph.engine.schedule import list_hosts_to_test
+from graph.ladders.build import PlanContext, enter_step
+from graph.state import Remediation, RemediationStep
 from tools.checks.row import Check
 
-MOST_HOSTS = 16
+MAX_TEST_HOSTS = 16
 
 
-def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[Ladder]:
+def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence[Remediation]) -> list[Remediation]:
     """The cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was answered."""
-    if any(row.open and row.now and row.now.remedy == "run_check" for row in known):
+    if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in known):
         return []
     busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
     for row in now.rows:
@@ -22,25 +22,25 @@ def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[L
             continue
         checks = [now.lens.checks[name] for name in row.leaf.confirms if name in now.lens.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
-            hosts = sorted(host for host in hosts_to_test(row, check, now) if (check.id, host) in busy)[:MOST_HOSTS]
-            if hosts and not _asked(check, hosts, known):
-                return [_ladder(row.label, check, hosts, yard, known)]
+            hosts = sorted(host for host in list_hosts_to_test(row, check, now) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
+            if hosts and not _was_proposed(check, hosts, known):
+                return [_build_check_remediation(row.label, check, hosts, yard, known)]
     return []
 
 
-def wished_look(check: Check, hosts: Sequence[str], now: Assessment, yard: Yard, known: Sequence[Ladder]) -> Ladder:
+def build_requested_check(check: Check, hosts: Sequence[str], now: Assessment, yard: PlanContext, known: Sequence[Remediation]) -> Remediation:
     """The ladder of a check that somebody asks for: for the likeliest cause that it can confirm."""
     able = [row for row in now.rows if check.id in row.leaf.confirms]
     label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
-    return _ladder(label, check, sorted(hosts), yard, known)
+    return _build_check_remediation(label, check, sorted(hosts), yard, known)
 
 
-def _asked(check: Check, hosts: Sequence[str], known: Sequence[Ladder]) -> bool:
+def _was_proposed(check: Check, hosts: Sequence[str], known: Sequence[Remediation]) -> bool:
     target = ",".join(hosts)
     return any(row.target == target and any(rung.args.get("check") == check.id for rung in row.rungs) for row in known)
 
 
-def _ladder(label: str, check: Check, hosts: Sequence[str], yard: Yard, known: Sequence[Ladder]) -> Ladder:
+def _build_check_remediation(label: str, check: Check, hosts: Sequence[str], yard: PlanContext, known: Sequence[Remediation]) -> Remediation:
     target = ",".join(hosts)
     name = hashlib.sha256(f"{yard.incident} {label} {target} {check.id} {len(known)}".encode()).hexdigest()[:8]
-    return enter(Ladder(id=name, label=label, target=target, rungs=(Rung(remedy="run_check", args={"check": check.id}),)), 0, yard)
+    return enter_step(Remediation(id=name, label=label, target=target, rungs=(RemediationStep(remedy="run_check", args={"check": check.id}),)), 0, yard)

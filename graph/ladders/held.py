@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from graph.ladders.build import approval_of, way_back
-from graph.ladders.ends import HELD, does, stays
-from graph.report import HeldNode
-from graph.state import Ladder
+from graph.ladders.build import build_approval_id, build_return_step
+from graph.ladders.ends import UNRESOLVED_OUTCOMES, format_current_step, format_still_drained
+from graph.report import ReturnableNode
+from graph.state import Remediation
 from kb.taxonomy.labels import Taxonomy
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DrainedNode:
     """One node. `by` is a name, empty where nobody noted it; `why` says where its fix stands."""
 
     ladder: str
@@ -30,11 +30,11 @@ class Held:
     unasked: datetime | None = None
     """Since when the scheduler could not be asked whether it is so still."""
 
-    def in_words(self, title: str = "") -> str:
+    def render_line(self, title: str = "") -> str:
         """One line for people; `title` is what its label is called."""
-        return f"{self.host}: {self.said(title)}"
+        return f"{self.host}: {self.render_status(title)}"
 
-    def said(self, title: str = "") -> str:
+    def render_status(self, title: str = "") -> str:
         """The same without the host's name."""
         since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         approved = f", approved by {self.by}" if self.by else ""
@@ -43,96 +43,96 @@ class Held:
         return f"drained by RackMedic{since}{approved}{cause}; {self.why}{doubt}"
 
 
-def held(ladders: Sequence[Ladder]) -> list[Held]:
+def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
     """Every node that an incident's fixes hold."""
     return [
-        Held(row.id, row.target, row.label, row.drained_by, row.drained_at, _stands(row), no_return(row, ladders), row.unasked)
+        DrainedNode(row.id, row.target, row.label, row.drained_by, row.drained_at, _format_status(row), get_return_blocker(row, ladders), row.unasked)
         for row in ladders
         if row.drained
     ]
 
 
-def held_by(ladders: Sequence[Ladder], taxonomy: Taxonomy) -> list[str]:
+def render_drained_nodes(ladders: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """The same as lines, and below them what is locked: all that people who take over find held."""
-    said = [row.in_words(taxonomy.title(row.label)) for row in held(ladders)]
+    said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(ladders)]
     said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
     return list(dict.fromkeys(said))
 
 
-def _stands(ladder: Ladder) -> str:
-    if ladder.open:
-        return "; ".join(filter(None, (ladder.says, f"next: {does(ladder)}")))
-    return ladder.says.removesuffix(stays(ladder)).rstrip("; ") or ladder.outcome
+def _format_status(ladder: Remediation) -> str:
+    if ladder.is_open:
+        return "; ".join(filter(None, (ladder.says, f"next: {format_current_step(ladder)}")))
+    return ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; ") or ladder.outcome
 
 
-def may_come_back(ladders: Sequence[Ladder]) -> tuple[HeldNode, ...]:
+def list_returnable_nodes(ladders: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
     """Held nodes whose return may be asked for; whether it is proposed, a fresh look decides."""
-    return tuple(HeldNode(ladder=row.ladder, host=row.host) for row in held(ladders) if not row.no_return)
+    return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(ladders) if not row.no_return)
 
 
-def no_return(ladder: Ladder, ladders: Sequence[Ladder]) -> str:
+def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> str:
     """Why nobody may ask for the way back of a held node; empty where it may be asked for. `ladders` are all of the incident."""
     if not ladder.drained:
         return f"{ladder.target} is not held any more"
-    if ladder.open:
-        return f"the fix goes on by itself: {does(ladder)}" if not on_the_way_back(ladder) else "its return is under way in the thread"
-    return next(filter(None, (_unmended(row) for row in (ladder, *beside(ladder, ladders)))), "")
+    if ladder.is_open:
+        return f"the fix goes on by itself: {format_current_step(ladder)}" if not is_returning(ladder) else "its return is under way in the thread"
+    return next(filter(None, (_get_unmended_reason(row) for row in (ladder, *list_unresolved_on_host(ladder, ladders)))), "")
 
 
-def beside(ladder: Ladder, ladders: Sequence[Ladder]) -> list[Ladder]:
+def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation]) -> list[Remediation]:
     """What else was to be mended on its host, and is not known to be."""
     others = [row for row in ladders if row.target == ladder.target and row.id != ladder.id]
-    return [row for row in others if ((row.open and row.waiting_for != "proof") or row.outcome in HELD) and not _looks(row)]
+    return [row for row in others if ((row.is_open and row.waiting_for != "proof") or row.outcome in UNRESOLVED_OUTCOMES) and not _runs_check(row)]
 
 
-def returns(ladder: Ladder) -> bool:
+def will_return_node(ladder: Remediation) -> bool:
     """Whether its fix, as far as the present plan goes, ends with the way back: only of a node that it drains, or has drained."""
-    plan = ladder.tried if ladder.now is None or ladder.now.part == "restore" else ladder.now.plan
+    plan = ladder.tried if ladder.current_step is None or ladder.current_step.part == "restore" else ladder.current_step.plan
     drains = any(row.remedy == "drain_node" and row.plan == plan for row in ladder.rungs)
     return any(row.part == "restore" for row in ladder.rungs) and (ladder.drained or (drains and not ladder.held_elsewhere))
 
 
-def on_the_way_back(ladder: Ladder) -> bool:
+def is_returning(ladder: Remediation) -> bool:
     """Whether the node is being returned: by a closed incident too."""
-    return ladder.open and ladder.now is not None and ladder.now.part == "restore"
+    return ladder.is_open and ladder.current_step is not None and ladder.current_step.part == "restore"
 
 
-def returning(incident: str, ladder: Ladder) -> Ladder:
+def propose_return(incident: str, ladder: Remediation) -> Remediation:
     """The ladder with the way back put up for decision once more, also where its plan had none."""
     back = next((n for n, row in enumerate(ladder.rungs) if row.part == "restore"), len(ladder.rungs))
-    rungs = ladder.rungs if back < len(ladder.rungs) else (*ladder.rungs, way_back(ladder.target))
+    rungs = ladder.rungs if back < len(ladder.rungs) else (*ladder.rungs, build_return_step(ladder.target))
     attempt = ladder.attempt + 1 if ladder.rung == back else 1
     update = {"rungs": rungs, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
     asked = ladder.model_copy(update=update)
-    return asked.model_copy(update={"approval": approval_of(incident, asked)})
+    return asked.model_copy(update={"approval": build_approval_id(incident, asked)})
 
 
-def _unmended(ladder: Ladder) -> str:
+def _get_unmended_reason(ladder: Remediation) -> str:
     """What keeps a node out of service whatever it shows."""
-    if ladder.open:
-        return f"another fix on {ladder.target} goes on: {does(ladder)}"
+    if ladder.is_open:
+        return f"another fix on {ladder.target} goes on: {format_current_step(ladder)}"
     if ladder.outcome == "unknown":
         return ladder.says
-    if _treated_in_vain(ladder):
-        return f"a remedy was run and is not proved to have helped ({_stands(ladder)}); whoever mends {ladder.target} returns it"
+    if _is_remedy_unproven(ladder):
+        return f"a remedy was run and is not proved to have helped ({_format_status(ladder)}); whoever mends {ladder.target} returns it"
     if ladder.fault is None and ladder.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""
 
 
-def _treated_in_vain(ladder: Ladder) -> bool:
+def _is_remedy_unproven(ladder: Remediation) -> bool:
     """Whether a remedy that changes the host was claimed, and the last one's proof did not pass."""
-    rung = ladder.now
+    rung = ladder.current_step
     if ladder.since is None or rung is None or rung.part == "restore":
         return False
     later = any(row.part == "fix" and row.plan == rung.plan for row in ladder.rungs[ladder.rung + 1 :])
     return later or not ladder.proven or ladder.proven != ladder.approval
 
 
-def _looks(ladder: Ladder) -> bool:
+def _runs_check(ladder: Remediation) -> bool:
     return any(rung.remedy == "run_check" for rung in ladder.rungs)
 
 
-def holds(ladders: Sequence[Ladder]) -> bool:
+def has_drained_nodes(ladders: Sequence[Remediation]) -> bool:
     """Whether any node is held: such an incident is never forgotten, closed or not."""
     return any(row.drained for row in ladders)

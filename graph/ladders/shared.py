@@ -6,35 +6,35 @@ the hosts that show it, a job's by the job. Where nothing tells the place, a cau
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from graph.ladders.build import Yard, mended_on
-from graph.report import Report, SharedCause
-from graph.state import Hypothesis, Ladder
+from graph.ladders.build import PlanContext, find_remediation_hosts
+from graph.report import Report, CauseOwnedElsewhere
+from graph.state import Hypothesis, Remediation
 
-Spot = tuple[str, str]
+CauseLocation = tuple[str, str]
 """(label, host): what one ladder is for; without a host what people mend."""
 
 
-def spots_of(causes: Iterable[Hypothesis], yard: Yard) -> dict[Spot, tuple[str, ...]]:
+def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
     """Each place of these causes, and by which names it is known."""
-    found: dict[Spot, tuple[str, ...]] = {}
+    found: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
-        hosts = [host for host in mended_on(cause, yard) if host in yard.inventory.hosts]
+        hosts = [host for host in find_remediation_hosts(cause, yard) if host in yard.inventory.hosts]
         for host in hosts:
-            found[cause.label, host] = _named(cause.label, host, cause.devices)
+            found[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
         if not hosts:
-            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _places(cause, yard))
+            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, yard))
     return found
 
 
-def spots_of_ladders(ladders: Iterable[Ladder]) -> dict[Spot, tuple[str, ...]]:
+def map_remediation_locations(ladders: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
     """The places that open ladders are for. An exclusive check is for none."""
-    rows = [row for row in ladders if row.open and not any(rung.remedy == "run_check" for rung in row.rungs)]
-    return {(row.label, row.target): _named(row.label, row.target, row.devices) for row in rows}
+    rows = [row for row in ladders if row.is_open and not any(rung.remedy == "run_check" for rung in row.rungs)]
+    return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
 
 
-def kept_elsewhere(spots: Mapping[Spot, Sequence[str]], holders: Mapping[str, str]) -> dict[Spot, str]:
+def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
     """The incident that keeps each place. A host's is kept by another one only with all its devices; what people mend, wherever it is known."""
-    found: dict[Spot, str] = {}
+    found: dict[CauseLocation, str] = {}
     for (label, host), names in spots.items():
         theirs = [holders[name] for name in names if name in holders]
         if theirs and (not host or len(theirs) == len(names)):
@@ -42,29 +42,29 @@ def kept_elsewhere(spots: Mapping[Spot, Sequence[str]], holders: Mapping[str, st
     return found
 
 
-def left_to_another(report: Report) -> bool:
+def is_owned_elsewhere(report: Report) -> bool:
     """Whether other incidents keep every cause that this one found."""
     found = {row.label for row in report.root_causes}
     return bool(report.shared) and {row.label for row in report.shared} >= found
 
 
-def shared_causes(causes: Iterable[Hypothesis], elsewhere: Mapping[Spot, str], *, waits: bool = True) -> tuple[SharedCause, ...]:
+def list_causes_owned_elsewhere(causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True) -> tuple[CauseOwnedElsewhere, ...]:
     """What a report says of them: one row a cause and the incident that keeps it. `waits`: this one goes on where that one lets go."""
-    rows: list[SharedCause] = []
+    rows: list[CauseOwnedElsewhere] = []
     for cause in causes:
         mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
         for incident in dict.fromkeys(mine.values()):
             hosts = tuple(host for host, other in mine.items() if host and other == incident)
-            rows.append(SharedCause(label=cause.label, hosts=hosts, incident=incident, waits=waits))
+            rows.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
     return tuple(rows)
 
 
-def _named(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
+def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
     own = [name for name in devices if name.partition("/")[0] == host]
     return tuple(f"{label} {name}" for name in own or [host])
 
 
-def _places(cause: Hypothesis, yard: Yard) -> tuple[str, ...]:
+def _list_places(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
     leaf = yard.taxonomy.leaves.get(cause.label)
     if cause.devices or cause.hosts:
         return cause.devices or cause.hosts

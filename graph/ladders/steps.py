@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graph.state import Hypothesis, Rung
-from tools.acting.build import NoController, via_of
+from graph.state import Hypothesis, RemediationStep
+from tools.acting.build import NoController, find_execution_host
 from tools.fact import Fact, Status
 from tools.inventory.hosts import Host
-from tools.remedies import REMEDIES, way_of
-from tools.remedies.row import KINDS, fill
+from tools.remedies import REMEDIES, get_scheduler_variant
+from tools.remedies.row import ARGUMENT_KINDS, fill_slots
 
-Part = Literal["prepare", "fix", "restore"]
+StepPart = Literal["prepare", "fix", "restore"]
 
-IN_BRACKETS: Mapping[str, str] = {"restart_service": "service"}
+BRACKET_ARGUMENT_KINDS: Mapping[str, str] = {"restart_service": "service"}
 """Remedies that a plan gives an argument, and its kind. Any other remedy with something in brackets is people's work."""
 
-OLD_HOURS = "72"
+OLD_FILE_HOURS = "72"
 """Files that nobody wrote to for so long go first; the catalogue knows what is harder."""
 
-WORDS: Mapping[str, str] = {
+MANUAL_STEP_TEXTS: Mapping[str, str] = {
     "none": "",
     "escalate_rma": "open a replacement case with the vendor",
     "escalate_hw": "have the hardware team look at it",
@@ -52,11 +52,11 @@ WORDS: Mapping[str, str] = {
 }
 """Steps that people do. One that is not listed here is said as it is spelt."""
 
-_STEP = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
+_STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One step of a plan: the id of a remedy, or a name of people's work; `detail` is what stands in its brackets."""
 
     name: str
@@ -65,27 +65,27 @@ class Step:
     @property
     def kind(self) -> Literal["remedy", "people"]:
         """Who does it: a remedy of the catalogue, or people."""
-        if self.name not in ARGUMENTS:
+        if self.name not in ARGUMENT_BUILDERS:
             return "people"
-        bracket = IN_BRACKETS.get(self.name)
-        fits = re.fullmatch(KINDS[bracket].pattern, self.detail) is not None if bracket else not self.detail
+        bracket = BRACKET_ARGUMENT_KINDS.get(self.name)
+        fits = re.fullmatch(ARGUMENT_KINDS[bracket].pattern, self.detail) is not None if bracket else not self.detail
         return "remedy" if fits else "people"
 
     @property
-    def words(self) -> str:
+    def manual_text(self) -> str:
         """What people have to do; empty for `none`."""
-        words = WORDS.get(self.name, self.name.replace("_", " "))
+        words = MANUAL_STEP_TEXTS.get(self.name, self.name.replace("_", " "))
         return f"{words} ({self.detail})" if words and self.detail else words
 
 
-def steps_of(plan: str) -> tuple[Step, ...]:
+def parse_plan(plan: str) -> tuple[PlanStep, ...]:
     """`drain_node > restart_service(docker)` as its steps."""
-    found = ((text, _STEP.fullmatch(text)) for text in map(str.strip, plan.split(">")))
-    return tuple(Step(match[1], match[2] or "") if match else Step(text) for text, match in found)
+    found = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
+    return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in found)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class StepContext:
     """What the steps of one cause on one host stand on."""
 
     host: Host
@@ -104,71 +104,71 @@ class Ground:
         return tuple(name.partition("/")[2] for name in self.cause.devices if name.partition("/")[0] == self.host.name)
 
 
-class NoRung(Exception):
+class StepUnavailable(Exception):
     """This step cannot be offered. The text is a sentence for people."""
 
 
-def rungs_of(step: Step, ground: Ground, plan: int) -> list[Rung]:
+def build_remediation_steps(step: PlanStep, ground: StepContext, plan: int) -> list[RemediationStep]:
     """The rungs of a step that is a remedy: one for each device where it takes one. NoRung says what people should do instead."""
     remedy = REMEDIES[step.name]
     try:
-        via = via_of(remedy, ground.host, ground.hosts)
+        via = find_execution_host(remedy, ground.host, ground.hosts)
     except NoController as why:
         lacks = str(why) if ground.host.controller else "its group has no Slurm controller in the inventory"
-        raise NoRung(f"{_verb(remedy.id)} {ground.host.name} by hand: {lacks}") from why
-    filled = ARGUMENTS[remedy.id](replace(ground, detail=step.detail))
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {ground.host.name} by hand: {lacks}") from why
+    filled = ARGUMENT_BUILDERS[remedy.id](replace(ground, detail=step.detail))
     if not via.kit:
-        words = way_of(remedy, ground.host.scheduler).command
-        commands = "; ".join(f"`{' '.join(fill(word, _slots(args, ground.host)) for word in words)}`" for args, _ in filled)
-        raise NoRung(f"run {commands} on {via.name} by hand: it has no node kit")
-    part = PARTS.get(remedy.id, "prepare" if remedy.then else "fix")
-    return [Rung(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
+        words = get_scheduler_variant(remedy, ground.host.scheduler).command
+        commands = "; ".join(f"`{' '.join(fill_slots(word, _build_command_slots(args, ground.host)) for word in words)}`" for args, _ in filled)
+        raise StepUnavailable(f"run {commands} on {via.name} by hand: it has no node kit")
+    part = PARTS_BY_REMEDY.get(remedy.id, "prepare" if remedy.then else "fix")
+    return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
 
 
-PARTS: Mapping[str, Part] = {"drain_node": "prepare", "cancel_job": "prepare", "evict_pods": "prepare", "resume_node": "restore"}
+PARTS_BY_REMEDY: Mapping[str, StepPart] = {"drain_node": "prepare", "cancel_job": "prepare", "evict_pods": "prepare", "resume_node": "restore"}
 
-Filled = list[tuple[dict[str, str], tuple[str, ...]]]
+StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]
 """Arguments and the devices they change, one pair a rung."""
 
 
-def _node(ground: Ground) -> Filled:
+def _build_node_arguments(ground: StepContext) -> StepArguments:
     return [({"node": ground.host.name}, ())]
 
 
-def _nothing(ground: Ground) -> Filled:
+def _build_no_arguments(ground: StepContext) -> StepArguments:
     return [({}, ())]
 
 
-def _bdf(ground: Ground) -> Filled:
+def _build_bdf_arguments(ground: StepContext) -> StepArguments:
     if not ground.devices:
-        raise NoRung(f"find out which GPU of {ground.host.name} it is: no check could tell")
-    return [({"bdf": _address(ground, device)}, (f"{ground.host.name}/{device}",)) for device in ground.devices]
+        raise StepUnavailable(f"find out which GPU of {ground.host.name} it is: no check could tell")
+    return [({"bdf": _find_pci_address(ground, device)}, (f"{ground.host.name}/{device}",)) for device in ground.devices]
 
 
-def _address(ground: Ground, device: str) -> str:
+def _find_pci_address(ground: StepContext, device: str) -> str:
     """The PCI address of a GPU as the host tells it; two different ones are none."""
-    if re.fullmatch(KINDS["bdf"].pattern, device):
+    if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
     own = [fact for fact in ground.facts if fact.device == device and fact.status is Status.OK]
     said = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
     said = said or {str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")}
-    known = {address for address in said if re.fullmatch(KINDS["bdf"].pattern, address)}
+    known = {address for address in said if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
     if len(known) != 1:
-        raise NoRung(
+        raise StepUnavailable(
             f"find the PCI address of {ground.host.name}/{device}: " + ("no check told it" if not known else "the checks disagree")
         )
     return known.pop()
 
 
-def _watts(ground: Ground) -> Filled:
+def _build_power_limit_arguments(ground: StepContext) -> StepArguments:
     told = {fact.value for fact in ground.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
     if len(told) != 1:
         why = "nvidia-smi does not tell it" if not told else "its GPUs have different ones"
-        raise NoRung(f"set the default power limit of {ground.host.name} by hand: {why}")
+        raise StepUnavailable(f"set the default power limit of {ground.host.name} by hand: {why}")
     return [({"watts": f"{told.pop():g}"}, ground.cause.devices)]
 
 
-def _process(ground: Ground) -> Filled:
+def _build_process_arguments(ground: StepContext) -> StepArguments:
     """Every orphan on the guilty GPUs. One that the kernel does not list, or that is dead already, no signal reaches."""
     rows = {
         int(fact.attrs["pid"]): fact
@@ -180,7 +180,7 @@ def _process(ground: Ground) -> Filled:
     }
     living = {pid: fact for pid, fact in rows.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))}
     if not living:
-        raise NoRung(
+        raise StepUnavailable(
             f"free the GPU memory of {ground.host.name} by hand: "
             + ("no signal reaches what holds it" if rows else "its holder is not known")
         )
@@ -190,64 +190,64 @@ def _process(ground: Ground) -> Filled:
     ]
 
 
-def _job(ground: Ground) -> Filled:
+def _build_job_arguments(ground: StepContext) -> StepArguments:
     """The job that the host itself shows on its GPUs, or else the scheduler there; of several only the one that people named."""
     shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
-    jobs = {job for job in shown if re.fullmatch(KINDS["job"].pattern, job)} or queued
+    jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
     if ground.job in jobs:
         return [({"job": ground.job}, ())]
     if len(jobs) != 1:
-        raise NoRung(f"find out which job holds {ground.host.name}")
+        raise StepUnavailable(f"find out which job holds {ground.host.name}")
     return [({"job": jobs.pop()}, ())]
 
 
-def _service(ground: Ground) -> Filled:
+def _build_service_arguments(ground: StepContext) -> StepArguments:
     return [({"service": ground.detail}, ())]
 
 
-def _old_files(ground: Ground) -> Filled:
-    return [({"hours": OLD_HOURS}, ())]
+def _build_cleanup_arguments(ground: StepContext) -> StepArguments:
+    return [({"hours": OLD_FILE_HOURS}, ())]
 
 
-def _containers(ground: Ground) -> Filled:
+def _build_container_arguments(ground: StepContext) -> StepArguments:
     """Those in which NVML fails as it does after a daemon-reload; the kit asks each again before it touches it."""
     lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
     ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
-    whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(KINDS["container"].pattern, name)}
+    whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
     if not whole:
-        raise NoRung(f"restart the container on {ground.host.name} by hand: no check saw which one lost its GPUs")
+        raise StepUnavailable(f"restart the container on {ground.host.name} by hand: no check saw which one lost its GPUs")
     return [({"container": name}, (f"{ground.host.name}/{device}",)) for name, device in whole.items()]
 
 
-ARGUMENTS: Mapping[str, Callable[[Ground], Filled]] = {
-    "drain_node": _node,
-    "resume_node": _node,
-    "cancel_job": _job,
-    "evict_pods": _node,
-    "gpu_reset": _bdf,
-    "reset_clocks": _bdf,
-    "power_limit_default": _watts,
-    "kill_gpu_process": _process,
-    "restart_fabricmanager": _nothing,
-    "modprobe_peermem": _nothing,
-    "reboot": _nothing,
-    "power_cycle": _nothing,
-    "reload_driver": _nothing,
-    "dkms_rebuild": _nothing,
-    "configure_runtime": _nothing,
-    "chrony_makestep": _nothing,
-    "governor_performance": _nothing,
-    "persistence_on": _nothing,
-    "compute_mode_default": _bdf,
-    "mig_off": _bdf,
-    "restart_service": _service,
-    "restart_container": _containers,
-    "cleanup": _old_files,
+ARGUMENT_BUILDERS: Mapping[str, Callable[[StepContext], StepArguments]] = {
+    "drain_node": _build_node_arguments,
+    "resume_node": _build_node_arguments,
+    "cancel_job": _build_job_arguments,
+    "evict_pods": _build_node_arguments,
+    "gpu_reset": _build_bdf_arguments,
+    "reset_clocks": _build_bdf_arguments,
+    "power_limit_default": _build_power_limit_arguments,
+    "kill_gpu_process": _build_process_arguments,
+    "restart_fabricmanager": _build_no_arguments,
+    "modprobe_peermem": _build_no_arguments,
+    "reboot": _build_no_arguments,
+    "power_cycle": _build_no_arguments,
+    "reload_driver": _build_no_arguments,
+    "dkms_rebuild": _build_no_arguments,
+    "configure_runtime": _build_no_arguments,
+    "chrony_makestep": _build_no_arguments,
+    "governor_performance": _build_no_arguments,
+    "persistence_on": _build_no_arguments,
+    "compute_mode_default": _build_bdf_arguments,
+    "mig_off": _build_bdf_arguments,
+    "restart_service": _build_service_arguments,
+    "restart_container": _build_container_arguments,
+    "cleanup": _build_cleanup_arguments,
 }
 
 
-def _verb(remedy: str) -> str:
+def _format_remedy_verb(remedy: str) -> str:
     words = {
         "drain_node": "drain",
         "resume_node": "return to service",
@@ -257,6 +257,6 @@ def _verb(remedy: str) -> str:
     return words.get(remedy, remedy)
 
 
-def _slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
+def _build_command_slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
     """For showing a command before it has an approval."""
     return {"approval": "incident", **args, "node": host.node_name}

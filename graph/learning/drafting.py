@@ -8,22 +8,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from graph.learning.growing import NewCause, shared_words
+from graph.learning.growing import NewCause, find_shared_words
 from graph.learning.labelling import LabelledRow
 from kb.taxonomy.labels import CATEGORIES, Taxonomy
 from tools.checks.row import Check
 
 CLUE_WEIGHT: Final = 3.0
-OFTEN, RARE = 2 / 3, 0.1
+MIN_CLUE_SHARE, MAX_OTHER_SHARE = 2 / 3, 0.1
 """Share of a cause's threads that quote what becomes a clue, and of all others."""
-TYPED: Final = 2
+MIN_COMMAND_THREADS: Final = 2
 """Threads in which a command was typed before it is drafted as a check."""
-MOST_TOLD: Final = 40
+MAX_PAGE_SENTENCES: Final = 40
 """Sentences of a page."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
+_PLAIN_VALUE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
 
 
-def leaves_of(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
+def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
     """Category → the content of a taxonomy file."""
     files: dict[str, Any] = {}
     for cause in new:
@@ -31,17 +31,17 @@ def leaves_of(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy: Ta
         file = files.setdefault(category, {"category": category, "branches": {}, "leaves": {}})
         if f"{category}.{branch}" not in taxonomy.branches:
             file["branches"][branch] = branch.replace("_", " ").capitalize()
-        file["leaves"][f"{branch}.{name}"] = _leaf(cause, rows, taxonomy, checks)
+        file["leaves"][f"{branch}.{name}"] = _draft_leaf(cause, rows, taxonomy, checks)
     return {name: {key: part for key, part in file.items() if part} for name, file in files.items() if name in CATEGORIES}
 
 
-def checks_of(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
+def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
     """A check for each command that several threads typed, that only reads and that no check of ours runs. Its lines are shown as they are."""
     typed = Counter(command for row in rows for command in row.used.commands)
     found: dict[str, dict[str, Any]] = {}
     for command, times in typed.items():
         name = re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")[:32].rstrip("_")
-        if times >= TYPED and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in found:
+        if times >= MIN_COMMAND_THREADS and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in found:
             found[name] = {
                 "id": name,
                 "asks": f"What does {command} say? People of {times} past incidents typed it.",
@@ -53,16 +53,16 @@ def checks_of(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[d
     return [found[name] for name in sorted(found)]
 
 
-def pages_of(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
+def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
     """Name of a page → its text: what threads of one label say that stays true, and where they tell to look. `taxonomy`: label → its title."""
     by: dict[str, list[LabelledRow]] = {}
     for row in rows:
         if row.verdict == "labelled" and row.used.lasting:
             by.setdefault(row.label, []).append(row)
-    return {f"threads-{_dashed(label)}": _page(label, taxonomy.get(label, label), told) for label, told in sorted(by.items())}
+    return {f"threads-{_slugify_label(label)}": _render_page(label, taxonomy.get(label, label), told) for label, told in sorted(by.items())}
 
 
-def looks_of(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
+def find_common_checks(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
     """Label, and branch of labels → the look that most of their threads took, in how many, and of how many."""
     asked: dict[str, Counter[str]] = {}
     all_of: Counter[str] = Counter()
@@ -74,26 +74,26 @@ def looks_of(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
     return {name: (*looks.most_common(1)[0], all_of[name]) for name, looks in sorted(asked.items()) if looks}
 
 
-def _leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
+def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
     near = [taxonomy.leaves[row.others[0]] for row in cause.of if row.others and row.others[0] in taxonomy.leaves]
     symptoms = [one for one, _ in Counter(symptom for row in cause.of for symptom in row.used.symptoms).most_common(3)]
-    clue = _clue(cause, rows, checks)
+    clue = _draft_clue(cause, rows, checks)
     return {
         "title": cause.title,
         "description": " ".join(dict.fromkeys(row.root_cause for row in cause.of[:3])),
-        "scope": _most(one.scope for one in near) or "node",
-        "owner": _most(one.owner for one in near) or "provider",
+        "scope": _find_most_common(one.scope for one in near) or "node",
+        "owner": _find_most_common(one.owner for one in near) or "provider",
         "symptoms": symptoms or ["vague"],
-        "words": shared_words(cause.of) or [cause.title.lower()],
+        "words": find_shared_words(cause.of) or [cause.title.lower()],
         **(clue or {"only_words": True}),
-        "next_step": _next_step(cause),
+        "next_step": _draft_next_step(cause),
         "share": round(min(0.05, max(0.002, len(cause.of) / max(len(rows), 1))), 4),
         "share_from": f"{len(cause.of)} of {len(rows)} incidents of one build",
         "sources": list(dict.fromkeys(row.url or row.id for row in cause.of))[:5],
     }
 
 
-def _clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
+def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
     """What most of its threads quote and others hardly do, and the look that shows it; nothing where there is no such line."""
     mine = {row.id for row in cause.of}
     quoted = Counter(error for row in cause.of for error in row.used.errors)
@@ -102,7 +102,7 @@ def _clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Che
         key, _, value = error.partition("=")
         look = next((name for name, check in checks.items() if key in check.establishes and not check.exclusive), "")
         elsewhere = sum(error in row.used.errors for row in others)
-        if look and times >= max(2, OFTEN * len(cause.of)) and elsewhere <= RARE * len(others) and _PLAIN.fullmatch(value):
+        if look and times >= max(2, MIN_CLUE_SHARE * len(cause.of)) and elsewhere <= MAX_OTHER_SHARE * len(others) and _PLAIN_VALUE_PATTERN.fullmatch(value):
             when = f"value == {value}" if value.isdigit() else f"value == '{value}'"
             row = {"id": "quoted", "key": key, "when": when, "weight": CLUE_WEIGHT, "says": f"{value}, as {times} past incidents quote"}
             return {
@@ -114,28 +114,28 @@ def _clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Che
     return {}
 
 
-def _next_step(cause: NewCause) -> str:
+def _draft_next_step(cause: NewCause) -> str:
     """The look that its threads tell of, for a person."""
     typed = Counter(command for row in cause.of for command in row.used.commands).most_common(1)
     told = next((sentence for row in cause.of for sentence in row.used.told), "")
-    if typed and typed[0][1] >= TYPED:
+    if typed and typed[0][1] >= MIN_COMMAND_THREADS:
         return f"Look at what {typed[0][0]} says."
     return told or f"Compare it with {', '.join(row.id for row in cause.of[:3])}; no look of ours shows it."
 
 
-def _page(label: str, title: str, rows: Sequence[LabelledRow]) -> str:
+def _render_page(label: str, title: str, rows: Sequence[LabelledRow]) -> str:
     facts = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.lasting)
     told = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.told)
     head = ["---", f"title: {' '.join(title.split())}: what threads say", f"labels: {label}", f"source: {len(rows)} past incidents", "---"]
-    lines = [f"- {sentence} ({name})" for sentence, name in list(facts)[:MOST_TOLD]]
-    looks = [f"- {sentence} ({name})" for sentence, name in list(told)[: MOST_TOLD // 2]]
+    lines = [f"- {sentence} ({name})" for sentence, name in list(facts)[:MAX_PAGE_SENTENCES]]
+    looks = [f"- {sentence} ({name})" for sentence, name in list(told)[: MAX_PAGE_SENTENCES // 2]]
     return "\n".join([*head, *lines, *(["", "Where people looked:", "", *looks] if looks else [])]) + "\n"
 
 
-def _dashed(label: str) -> str:
+def _slugify_label(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
-def _most(found: Iterable[str]) -> str:
+def _find_most_common(found: Iterable[str]) -> str:
     counted = Counter(found)
     return min(counted, key=lambda one: (-counted[one], one)) if counted else ""

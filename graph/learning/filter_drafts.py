@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from kb.logs.templates.filters import regular
-from kb.logs.templates.masks import template_of
+from kb.logs.templates.filters import find_dropping_rule
+from kb.logs.templates.masks import build_template
 from kb.redact import redact
-from kb.scan import lines_in
-from tools.checks.site.filters import why_kept
-from tools.checks.site.rules import LONGEST_LINE, LogRule
+from kb.scan import split_lines
+from tools.checks.site.filters import explain_unfilterable
+from tools.checks.site.rules import MAX_LINE_CHARS, LogRule
 
-SAMPLES, AGREE = 3, 2
+SAMPLE_COUNT, MIN_AGREEING_SAMPLES = 3, 2
 """Drafts, each from lines of its own, and how many of them must say that a kind of line is regular."""
-LARGEST_SAMPLE, MOST_LINES, MOST = 20_000, 200_000, 64
+MAX_SAMPLE_LINES, MAX_LOG_LINES, MAX_FILTER_LINES = 20_000, 200_000, 64
 """Lines of a sample, lines that are read of a log, and kinds of line of a filter."""
-LEAST, PART, SPAN = 5, 0.002, 0.5
+MIN_REPEATS, MIN_LINE_SHARE, MIN_SPAN_SHARE = 5, 0.002, 0.5
 """Regular is what stands so often in a sample, as so large a part of it, from its beginning to its end."""
 
 
@@ -45,80 +45,80 @@ class FilterDraft:
     of: int
 
     @property
-    def taken(self) -> tuple[RegularLine, ...]:
+    def dropped_kinds(self) -> tuple[RegularLine, ...]:
         """What the filter drops."""
         return tuple(one for one in self.kinds if not one.kept)
 
     @property
     def row(self) -> dict[str, Any]:
         """As it stands in a file of filters."""
-        return {"id": self.id, "family": self.family, "lines": [one.example for one in self.taken]}
+        return {"id": self.id, "family": self.family, "lines": [one.example for one in self.dropped_kinds]}
 
 
-def drafted_filter(
+def build_filter_draft(
     name: str, family: str, text: str, others: Iterable[str] = (), rules: Sequence[LogRule] = (), words: Collection[str] = ()
 ) -> FilterDraft:
     """`others`: logs of which nothing may be lost; `rules`: the site's, whose lines are wanted; `words`: those by which causes are known."""
-    lines = list(_lines(text))
-    drafts = Counter(template for sample in _samples(lines) for template in _regular(sample))
-    agreed = {template for template, times in drafts.items() if times >= AGREE}
-    rows = [(template, line) for line in lines if (template := template_of(line)) in agreed]
+    lines = list(_iter_lines(text))
+    drafts = Counter(template for sample in _draw_samples(lines) for template in _iter_regular_templates(sample))
+    agreed = {template for template, times in drafts.items() if times >= MIN_AGREEING_SAMPLES}
+    rows = [(template, line) for line in lines if (template := build_template(line)) in agreed]
     seen = Counter(template for template, _ in rows)
     example = {template: redact(line) for template, line in reversed(rows)}
-    kept = _wanted(rows, rules, "in the log itself")
+    kept = _find_wanted_templates(rows, rules, "in the log itself")
     for other in others:
         kept = (
-            _wanted([(template, line) for line in _lines(other) if (template := template_of(line)) in agreed], rules, "in another log")
+            _find_wanted_templates([(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log")
             | kept
         )
     for template in agreed - kept.keys():
-        if why := _spoken_of(template, example[template], words):
+        if why := _find_keep_reason(template, example[template], words):
             kept[template] = why
-    kinds = [RegularLine(one, example[one], times, drafts[one], kept.get(one, "")) for one, times in seen.most_common(MOST)]
+    kinds = [RegularLine(one, example[one], times, drafts[one], kept.get(one, "")) for one, times in seen.most_common(MAX_FILTER_LINES)]
     return FilterDraft(name, family, tuple(kinds), len(lines))
 
 
-def _lines(text: str) -> Iterator[str]:
-    return (line[:LONGEST_LINE] for line in islice(lines_in(text), MOST_LINES))
+def _iter_lines(text: str) -> Iterator[str]:
+    return (line[:MAX_LINE_CHARS] for line in islice(split_lines(text), MAX_LOG_LINES))
 
 
-def _samples(lines: Sequence[str]) -> Iterator[list[str]]:
+def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
     """Each line in one of three, by lot; the same lines the same way. In the order of the log."""
     seed = zlib.crc32("\n".join(lines[:1000]).encode("utf-8", "replace"))
     lot = random.Random(seed)  # noqa: S311 -- the same log is to be drafted the same way, and nothing is kept from anybody
-    parts: list[list[str]] = [[] for _ in range(SAMPLES)]
+    parts: list[list[str]] = [[] for _ in range(SAMPLE_COUNT)]
     for line in lines:
-        parts[lot.randrange(SAMPLES)].append(line)
+        parts[lot.randrange(SAMPLE_COUNT)].append(line)
     for part in parts:
-        keep = sorted(lot.sample(range(len(part)), min(len(part), LARGEST_SAMPLE)))
+        keep = sorted(lot.sample(range(len(part)), min(len(part), MAX_SAMPLE_LINES)))
         yield [part[at] for at in keep]
 
 
-def _regular(sample: Sequence[str]) -> Iterator[str]:
+def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
     """Kinds of line that nothing of ours drops or wants, and that come again and again."""
     places: dict[str, list[int]] = {}
     for at, line in enumerate(sample):
-        row = places.setdefault(template_of(line), [0, at, at])
+        row = places.setdefault(build_template(line), [0, at, at])
         row[0], row[2] = row[0] + 1, at
     for template, (times, first, last) in places.items():
-        often = times >= max(LEAST, PART * len(sample)) and last - first >= SPAN * len(sample)
-        if often and regular(template) is None and not why_kept(sample[first]):
+        often = times >= max(MIN_REPEATS, MIN_LINE_SHARE * len(sample)) and last - first >= MIN_SPAN_SHARE * len(sample)
+        if often and find_dropping_rule(template) is None and not explain_unfilterable(sample[first]):
             yield template
 
 
-def _wanted(rows: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
+def _find_wanted_templates(rows: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
     """Kinds of line of which a reader of ours or a rule wants one, and which."""
     found: dict[str, str] = {}
     for template, line in rows:
         if template not in found and (
-            why := why_kept(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.read(line)), "")
+            why := explain_unfilterable(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
         ):
             found[template] = f"{why}, {where}"
     return found
 
 
-def _spoken_of(template: str, example: str, words: Collection[str]) -> str:
+def _find_keep_reason(template: str, example: str, words: Collection[str]) -> str:
     lowered = template.lower()
     if word := next((word for word in words if word in lowered), ""):
         return f"a cause is known by the words “{word}”"
-    return "" if template_of(example) == template else "without its secrets it is another line"
+    return "" if build_template(example) == template else "without its secrets it is another line"

@@ -10,32 +10,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from graph.learning.labelling import SURE, LabelledRow
-from kb.history.bm25 import Corpus
-from kb.history.words import tokens
+from graph.learning.labelling import MIN_LABEL_SHARE, LabelledRow
+from kb.history.bm25 import BM25Corpus
+from kb.history.words import extract_terms
 from kb.taxonomy.labels import CATEGORIES, Taxonomy
 
-NEAR: Final = 0.7
+MIN_NAME_LIKENESS: Final = 0.7
 """Likeness of two names from which they are one; no two labels of ours are as much alike, and a test holds that."""
-ALIKE: Final = 0.4
+MIN_THREAD_LIKENESS: Final = 0.4
 """Likeness of two threads nobody named, from which they are of one cause."""
-THREADS: Final = 3
+MIN_CLUSTER_THREADS: Final = 3
 """In like words, that make a cause that nobody named."""
-AGREED: Final = 0.6
+MIN_VOTE_SHARE: Final = 0.6
 """Share of the threads of a name that words put under one label of ours, from which the name is that label."""
-RAREST, MOST_WALKED, MOST_NEW = 6, 3_000, 200
+MAX_RARE_TERMS, MAX_UNNAMED_THREADS, MAX_NEW_CAUSES = 6, 3_000, 200
 """Terms by which a like thread is looked for, threads without a name that are compared, and names that may be new in one build."""
-_PARTS: Final = re.compile(r"\s*[./>:|]\s*")
-_NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
-_LEADS: Final = re.compile(
+_LABEL_SEPARATOR_PATTERN: Final = re.compile(r"\s*[./>:|]\s*")
+_NON_WORD_PATTERN: Final = re.compile(r"[^A-Za-z0-9]+")
+_CAUSE_LEAD_PATTERN: Final = re.compile(
     r"^(?:in the end )?(?:it )?(?:the )?(?:root )?"
     r"(?:(?:cause|culprit|problem|issue|reason)(?: was|:| is)|turn(?:s|ed) out(?: that)?|caused by|due to|because)[:,]?\s+",
     re.IGNORECASE,
 )
-_NO_NAME: Final = """
+_FILLER_TEXT: Final = """
 a after an and be been by cause culprit for from in is issue it its no not of on or problem reason root that the to turned was when were with because are
 """
-_FILLER: Final = frozenset(_NO_NAME.split())
+_FILLER_WORDS: Final = frozenset(_FILLER_TEXT.split())
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class MergedName:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class CauseDiscovery:
     """The rows in the order in which they came, labelled anew where a cause was found for them; what is new, and what was merged."""
 
     rows: tuple[LabelledRow, ...]
@@ -66,20 +66,20 @@ class Grown:
     merged: tuple[MergedName, ...] = ()
 
 
-def grown(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> Grown:
+def discover_causes(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> CauseDiscovery:
     """Nothing is lost: what finds no cause stays as it was."""
-    walk = _Walk.over(taxonomy)
+    walk = _DiscoveryPass.from_taxonomy(taxonomy)
     open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
-    for name, named in _by_name(open_ones).items():
-        walk.named(name, named)
-    walk.unnamed([row for row in open_ones if not row.named][:MOST_WALKED])
-    return Grown(tuple(walk.placed.get(id(row), row) for row in rows), tuple(walk.new.values()), tuple(walk.merged))
+    for name, named in _group_by_name(open_ones).items():
+        walk.place_named(name, named)
+    walk.place_unnamed([row for row in open_ones if not row.named][:MAX_UNNAMED_THREADS])
+    return CauseDiscovery(tuple(walk.placed.get(id(row), row) for row in rows), tuple(walk.new.values()), tuple(walk.merged))
 
 
 @dataclass(slots=True)
-class _Walk:
+class _DiscoveryPass:
     taxonomy: Taxonomy
-    known: Corpus
+    known: BM25Corpus
     titles: dict[str, frozenset[str]]
     """Label → the terms of its title, the new ones among them."""
     new: dict[str, NewCause] = field(default_factory=dict)
@@ -87,66 +87,66 @@ class _Walk:
     placed: dict[int, LabelledRow] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, taxonomy: Taxonomy) -> "_Walk":
-        known = Corpus.of({name: f"{leaf.title} {leaf.description}" for name, leaf in taxonomy.leaves.items()})
-        return cls(taxonomy, known, {name: frozenset(tokens(leaf.title)) for name, leaf in taxonomy.leaves.items()})
+    def from_taxonomy(cls, taxonomy: Taxonomy) -> "_DiscoveryPass":
+        known = BM25Corpus.build({name: f"{leaf.title} {leaf.description}" for name, leaf in taxonomy.leaves.items()})
+        return cls(taxonomy, known, {name: frozenset(extract_terms(leaf.title)) for name, leaf in taxonomy.leaves.items()})
 
-    def named(self, name: str, rows: Sequence[LabelledRow]) -> None:
+    def place_named(self, name: str, rows: Sequence[LabelledRow]) -> None:
         """A name that is met for the first time, with all its threads. Where too many are new already they stay as they are: such names are no causes."""
         by = rows[0].by
-        into, why = self._voted(rows) if not by else ("", "")
+        into, why = self._find_voted_label(rows) if not by else ("", "")
         if not into:
-            into, why = self._near(name)
-        if not into and len(self.new) >= MOST_NEW:
+            into, why = self._find_near_label(name)
+        if not into and len(self.new) >= MAX_NEW_CAUSES:
             return
         if not into:
-            into = self._add(_label(name, rows, self._taken()), _title(name), f"named by {by or 'the export'}").label
+            into = self._add_cause(_build_label(name, rows, self._list_taken_labels()), _parse_title(name), f"named by {by or 'the export'}").label
         else:
             self.merged.append(MergedName(name, into, why))
-        self._place(rows, into, why or f"new: {self.new[into].why}")
+        self._place_rows(rows, into, why or f"new: {self.new[into].why}")
 
-    def unnamed(self, rows: Sequence[LabelledRow]) -> None:
+    def place_unnamed(self, rows: Sequence[LabelledRow]) -> None:
         """Threads that nobody named, by their words."""
-        for group in _clusters(rows, self.known):
-            if len(group) < THREADS:
+        for group in _cluster_threads(rows, self.known):
+            if len(group) < MIN_CLUSTER_THREADS:
                 continue
-            title = _title_said(group[0].root_cause)
-            into, why = self._near(title)
+            title = _build_title(group[0].root_cause)
+            into, why = self._find_near_label(title)
             if into:
                 self.merged.append(MergedName(title, into, why))
             else:
-                into = self._add(
-                    _label(" ".join(shared_words(group)[:4]), group, self._taken()), title, "by like words of its threads"
+                into = self._add_cause(
+                    _build_label(" ".join(find_shared_words(group)[:4]), group, self._list_taken_labels()), title, "by like words of its threads"
                 ).label
-            self._place(group, into, why or f"new: {self.new[into].why}")
+            self._place_rows(group, into, why or f"new: {self.new[into].why}")
 
-    def _voted(self, rows: Sequence[LabelledRow]) -> tuple[str, str]:
-        sure = Counter(row.label for row in rows if row.confidence >= SURE)
+    def _find_voted_label(self, rows: Sequence[LabelledRow]) -> tuple[str, str]:
+        sure = Counter(row.label for row in rows if row.confidence >= MIN_LABEL_SHARE)
         label, votes = sure.most_common(1)[0] if sure else ("", 0)
-        return (label, f"{votes} of {len(rows)} read like it") if votes and votes >= AGREED * len(rows) else ("", "")
+        return (label, f"{votes} of {len(rows)} read like it") if votes and votes >= MIN_VOTE_SHARE * len(rows) else ("", "")
 
-    def _near(self, name: str) -> tuple[str, str]:
+    def _find_near_label(self, name: str) -> tuple[str, str]:
         """The label or the new cause that says the same; what is of one name has the likeness of 1."""
-        said = frozenset(tokens(name))
-        label = max(self.titles, key=lambda one: (self._alike(said, self.titles[one]), one))
-        like = self._alike(said, self.titles[label])
-        return (label, f"says the same as “{self._title_of(label)}” ({like:.0%} alike)") if like >= NEAR else ("", "")
+        said = frozenset(extract_terms(name))
+        label = max(self.titles, key=lambda one: (self._compute_likeness(said, self.titles[one]), one))
+        like = self._compute_likeness(said, self.titles[label])
+        return (label, f"says the same as “{self._get_title(label)}” ({like:.0%} alike)") if like >= MIN_NAME_LIKENESS else ("", "")
 
-    def _alike(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
-        return self.known.alike(mine, theirs) if mine & theirs else 0.0
+    def _compute_likeness(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
+        return self.known.compute_term_similarity(mine, theirs) if mine & theirs else 0.0
 
-    def _title_of(self, label: str) -> str:
-        return self.new[label].title if label in self.new else self.taxonomy.title(label)
+    def _get_title(self, label: str) -> str:
+        return self.new[label].title if label in self.new else self.taxonomy.get_title(label)
 
-    def _taken(self) -> set[str]:
+    def _list_taken_labels(self) -> set[str]:
         return {*self.taxonomy.leaves, *self.new}
 
-    def _add(self, label: str, title: str, why: str) -> NewCause:
+    def _add_cause(self, label: str, title: str, why: str) -> NewCause:
         self.new[label] = NewCause(label, title, why)
-        self.titles[label] = frozenset(tokens(title))
+        self.titles[label] = frozenset(extract_terms(title))
         return self.new[label]
 
-    def _place(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
+    def _place_rows(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
         for row in rows:
             near = (row.label, *row.others)
             self.placed[id(row)] = now = replace(
@@ -156,43 +156,43 @@ class _Walk:
                 self.new[label].of.append(now)
 
 
-def shared_words(rows: Sequence[LabelledRow]) -> list[str]:
+def find_shared_words(rows: Sequence[LabelledRow]) -> list[str]:
     """Words of causes and titles that at least half of the threads have, those of most threads and the longest first."""
-    seen = Counter(word for row in rows for word in dict.fromkeys(_words(f"{row.title} {row.root_cause}")))
+    seen = Counter(word for row in rows for word in dict.fromkeys(_split_words(f"{row.title} {row.root_cause}")))
     return sorted((word for word, times in seen.items() if 2 * times >= len(rows)), key=lambda word: (-seen[word], -len(word), word))[:8]
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in _NO_WORD.sub(" ", text.lower()).split() if len(word) > 3 and word not in _FILLER and not word.isdigit()]
+def _split_words(text: str) -> list[str]:
+    return [word for word in _NON_WORD_PATTERN.sub(" ", text.lower()).split() if len(word) > 3 and word not in _FILLER_WORDS and not word.isdigit()]
 
 
-def _by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow]]:
+def _group_by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow]]:
     found: dict[str, list[LabelledRow]] = {}
     first: dict[str, str] = {}
     for row in rows:
         if row.named:
-            same = " ".join(_NO_WORD.sub(" ", row.named.lower()).split())
+            same = " ".join(_NON_WORD_PATTERN.sub(" ", row.named.lower()).split())
             found.setdefault(first.setdefault(same, row.named), []).append(row)
     return found
 
 
-def _title(name: str) -> str:
-    return _PARTS.split(name)[-1] or name
+def _parse_title(name: str) -> str:
+    return _LABEL_SEPARATOR_PATTERN.split(name)[-1] or name
 
 
-def _title_said(cause: str) -> str:
+def _build_title(cause: str) -> str:
     """The sentence without how it begins and ends."""
-    bare = _LEADS.sub("", cause[:160]).rstrip(". ") or cause[:160]
+    bare = _CAUSE_LEAD_PATTERN.sub("", cause[:160]).rstrip(". ") or cause[:160]
     return bare[0].upper() + bare[1:]
 
 
-def _label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
+def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
     """`CATEGORY.BRANCH.Name`, which nothing else has: where somebody says so, else beside the labels that its threads read like."""
-    parts = _PARTS.split(name)
+    parts = _LABEL_SEPARATOR_PATTERN.split(name)
     told = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
     nearest = Counter(row.label.rpartition(".")[0] for row in rows)
     branch = told if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", told) else min(nearest, key=lambda one: (-nearest[one], one))
-    plain = [word for word in _NO_WORD.sub(" ", parts[-1]).split() if word.lower() not in _FILLER][:5]
+    plain = [word for word in _NON_WORD_PATTERN.sub(" ", parts[-1]).split() if word.lower() not in _FILLER_WORDS][:5]
     leaf = re.sub(r"^[^A-Za-z]+", "", "_".join(word[0].upper() + word[1:] for word in plain))[:48].strip("_") or "Cause"
     label, number = f"{branch}.{leaf}", 2
     while label in taken:
@@ -200,21 +200,21 @@ def _label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
     return label
 
 
-def _clusters(rows: Sequence[LabelledRow], known: Corpus) -> list[list[LabelledRow]]:
+def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[list[LabelledRow]]:
     """Each with the thread that it began with, which is found by the rarest terms of a like one. How rare a term is, our own labels say too."""
-    told = [_Terms.of(row) for row in rows]
+    told = [_ThreadTerms.from_row(row) for row in rows]
     seen = Counter(term for one in told for term in one.every)
     seen.update(term for words in known.documents.values() for term in words)
     of = len(rows) + len(known.documents)
     rarity = {term: math.log(1 + (of - times + 0.5) / (times + 0.5)) for term, times in seen.items()}
     groups: list[list[LabelledRow]] = []
-    first: list[_Terms] = []
+    first: list[_ThreadTerms] = []
     at: dict[str, list[int]] = {}
     for row, had in zip(rows, told, strict=True):
         rare = sorted(had.every, key=lambda term: (-rarity[term], term))
-        near = {group for term in rare[:RAREST] for group in at.get(term, ())}
-        alike, best = max(((had.alike(first[group], rarity), -group) for group in near), default=(0.0, 0))
-        if alike < ALIKE:
+        near = {group for term in rare[:MAX_RARE_TERMS] for group in at.get(term, ())}
+        alike, best = max(((had.compute_likeness(first[group], rarity), -group) for group in near), default=(0.0, 0))
+        if alike < MIN_THREAD_LIKENESS:
             best = -len(groups)
             groups.append([])
             first.append(had)
@@ -225,23 +225,23 @@ def _clusters(rows: Sequence[LabelledRow], known: Corpus) -> list[list[LabelledR
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class _ThreadTerms:
     """Of a thread, and of what somebody called its cause."""
 
     every: frozenset[str]
     cause: frozenset[str]
 
     @classmethod
-    def of(cls, row: LabelledRow) -> "_Terms":
-        cause = frozenset(tokens(_LEADS.sub("", row.root_cause)))
-        return cls(cause | set(tokens(f"{row.title} {row.description}")), cause)
+    def from_row(cls, row: LabelledRow) -> "_ThreadTerms":
+        cause = frozenset(extract_terms(_CAUSE_LEAD_PATTERN.sub("", row.root_cause)))
+        return cls(cause | set(extract_terms(f"{row.title} {row.description}")), cause)
 
-    def alike(self, other: "_Terms", rarity: Mapping[str, float]) -> float:
+    def compute_likeness(self, other: "_ThreadTerms", rarity: Mapping[str, float]) -> float:
         """Half by the cause and half by all: what looks the same may have another cause, and a cause is said in few words."""
-        return (_alike(self.every, other.every, rarity) + _alike(self.cause, other.cause, rarity)) / 2
+        return (_compute_term_likeness(self.every, other.every, rarity) + _compute_term_likeness(self.cause, other.cause, rarity)) / 2
 
 
-def _alike(mine: frozenset[str], theirs: frozenset[str], rarity: Mapping[str, float]) -> float:
+def _compute_term_likeness(mine: frozenset[str], theirs: frozenset[str], rarity: Mapping[str, float]) -> float:
     def size(terms: frozenset[str]) -> float:
         return math.sqrt(sum(rarity[term] ** 2 for term in terms))
 

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from graph.learning.discussed import NO_TIME, NOTHING, Discussed, ThreadReader
-from graph.reading.classify import classify
+from graph.learning.discussed import UNKNOWN_TIME, NO_CONTENTS, ThreadContents, ThreadReader
+from graph.reading.classify import rank_labels_by_text
 from kb.exports.row import ExportRow
-from kb.history.likeness import Nearest
-from kb.history.words import tokens
-from kb.shapes import squashed
+from kb.history.likeness import LabelRanker
+from kb.history.words import extract_terms
+from kb.shapes import squash_blanks
 from kb.taxonomy.labels import Taxonomy
 from tools.checks.row import Check
 
-Verdict = Literal["labelled", "doubtful", "dropped"]
-SURE: Final = 0.12
+RowVerdict = Literal["labelled", "doubtful", "dropped"]
+MIN_LABEL_SHARE: Final = 0.12
 """Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
-PLAINLY: Final = 0.3
+MIN_GUIDE_SHARE: Final = 0.3
 """Share from which a guide is about one label: it is shown wherever that is found, so a guess is worse than none."""
-LEAST_TERMS: Final = 6
-READ, KEPT, QUOTE, NAME = 6_000, 600, 300, 80
+MIN_TERMS: Final = 6
+MAX_READ_CHARS, MAX_KEPT_CHARS, MAX_QUOTE_CHARS, MAX_NAME_CHARS = 6_000, 600, 300, 80
 """Characters of a thread that are read for its label, that are kept of it, that a quote and the name of a cause may have."""
-CAUSES: Final = tuple(
+CAUSE_PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"\broot[ -]cause\b",
@@ -36,11 +36,11 @@ CAUSES: Final = tuple(
     )
 )
 """How people say a cause, the plainest first."""
-FIXES: Final = (
+FIX_PATTERNS: Final = (
     re.compile(r"\b(?:fixed|solved|resolved|cured|went away)\b", re.IGNORECASE),
     re.compile(r"\b(?:replac|reseat|reboot|upgrad|downgrad|restart|set)\w{0,3}\b", re.IGNORECASE),
 )
-_ENDS = re.compile(r"(?<=[.!?])\s|\n")
+_SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LabelledRow:
     """What became of one row of an export."""
 
     id: str
-    verdict: Verdict
+    verdict: RowVerdict
     why: str
     title: str
     time: str = ""
@@ -69,69 +69,69 @@ class LabelledRow:
     """What it is called where no label of ours names it, by the export or by a model."""
     branch: str = ""
     """`CATEGORY.BRANCH` into which that belongs; empty where nobody says."""
-    used: Discussed = NOTHING
+    used: ThreadContents = NO_CONTENTS
 
 
 @dataclass(frozen=True)
-class Labeller:
+class RuleLabeller:
     """What labels are found with."""
 
     taxonomy: Taxonomy
-    nearest: Nearest
+    nearest: LabelRanker
     checks: Mapping[str, Check]
 
     @cached_property
-    def threads(self) -> ThreadReader:
+    def thread_reader(self) -> ThreadReader:
         """What is read of a thread beside its label."""
-        return ThreadReader.of(self.checks, self.taxonomy)
+        return ThreadReader.from_checks(self.checks, self.taxonomy)
 
-    def label(self, row: ExportRow) -> LabelledRow:
+    def label_row(self, row: ExportRow) -> LabelledRow:
         """Labelled where the words are sure and somebody said the cause; dropped where it says too little."""
-        about: dict[str, Any] = {"id": row.id, "title": squashed(row.title)[:KEPT], "time": row.time, "url": _address(row.url)}
-        if len(set(tokens(row.text))) < LEAST_TERMS:
+        about: dict[str, Any] = {"id": row.id, "title": squash_blanks(row.title)[:MAX_KEPT_CHARS], "time": row.time, "url": _sanitize_url(row.url)}
+        if len(set(extract_terms(row.text))) < MIN_TERMS:
             return LabelledRow(**about, verdict="dropped", why="says too little")
-        cause, who = stated(row, CAUSES) if not row.root_cause else (squashed(row.root_cause)[:QUOTE], "")
-        ranked = classify(_read(row, cause), self.taxonomy, self.nearest, self.checks, NO_TIME)[:3]
+        cause, who = find_statement(row, CAUSE_PATTERNS) if not row.root_cause else (squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], "")
+        ranked = rank_labels_by_text(_build_label_text(row, cause), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[:3]
         label, confidence = ranked[0]
-        given, used = row.label in self.taxonomy.leaves, self.threads.read(row)
+        given, used = row.label in self.taxonomy.leaves, self.thread_reader.read_thread(row)
         label = row.label if given else label
         about |= {
             "label": label,
             "confidence": 1.0 if given else round(confidence, 4),
             "others": tuple(name for name, _ in ranked[1:]),
-            "description": squashed(" ".join(one.text for one in row.messages))[:KEPT],
+            "description": squash_blanks(" ".join(one.text for one in row.messages))[:MAX_KEPT_CHARS],
             "root_cause": cause,
             "said_by": who,
-            "resolution": squashed(row.resolution)[:QUOTE] or stated(row, FIXES)[0],
-            "check": row.check if row.check in self.checks else self._decided(label, used),
-            "named": "" if given else squashed(row.label)[:NAME],
+            "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
+            "check": row.check if row.check in self.checks else self._find_deciding_check(label, used),
+            "named": "" if given else squash_blanks(row.label)[:MAX_NAME_CHARS],
             "used": used,
         }
-        verdict, why = self._verdict(row, cause, confidence, given=given)
+        verdict, why = self._decide_verdict(row, cause, confidence, given=given)
         return LabelledRow(**about, verdict=verdict, why=why)
 
-    def about(self, guide: ExportRow) -> str:
+    def find_guide_label(self, guide: ExportRow) -> str:
         """The label that a guide is about; empty where its words are of none, or of several."""
-        label, confidence = classify(_read(guide, ""), self.taxonomy, self.nearest, self.checks, NO_TIME)[0]
-        return label if confidence >= PLAINLY else ""
+        label, confidence = rank_labels_by_text(_build_label_text(guide, ""), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[0]
+        return label if confidence >= MIN_GUIDE_SHARE else ""
 
-    def _decided(self, label: str, used: Discussed) -> str:
+    def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
         """The look that somebody of the thread took and that shows this cause."""
         return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
 
-    def _verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[Verdict, str]:
+    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[RowVerdict, str]:
         if not cause:
             return "doubtful", "nobody says what the cause was"
         if given:
             return "labelled", "the export names the label"
         if row.label:
             return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"
-        return ("labelled", "") if confidence >= SURE else ("doubtful", "no label is near enough")
+        return ("labelled", "") if confidence >= MIN_LABEL_SHARE else ("doubtful", "no label is near enough")
 
 
-def stated(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
+def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
     """The sentence in which somebody says it, word for word, and who; of several that say it as plainly the last, which knew most."""
-    every = sentences(row)
+    every = split_sentences(row)
     for way in ways:
         found = [said for said in every if way.search(said[0]) and "?" not in said[0][-2:]]
         if found:
@@ -139,15 +139,15 @@ def stated(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]
     return "", ""
 
 
-def sentences(row: ExportRow) -> list[tuple[str, str]]:
+def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
     """Each with who said it, in the order of the thread."""
-    return [(squashed(part)[:QUOTE], one.author) for one in row.messages for part in _ENDS.split(one.text[:READ]) if part.strip()]
+    return [(squash_blanks(part)[:MAX_QUOTE_CHARS], one.author) for one in row.messages for part in _SENTENCE_END_PATTERN.split(one.text[:MAX_READ_CHARS]) if part.strip()]
 
 
-def _read(row: ExportRow, cause: str) -> str:
+def _build_label_text(row: ExportRow, cause: str) -> str:
     """What is read for the label: the report from its beginning, and what was said of the cause."""
-    return f"{row.title}\n{row.messages[0].text[:READ] if row.messages else ''}\n{cause}"
+    return f"{row.title}\n{row.messages[0].text[:MAX_READ_CHARS] if row.messages else ''}\n{cause}"
 
 
-def _address(url: str) -> str:
+def _sanitize_url(url: str) -> str:
     return url if url.startswith("https://") and not set(url) & set(" \"'<>`") else ""

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from graph.report import Report, SiteNote
-from kb.history.bm25 import Corpus
+from kb.history.bm25 import BM25Corpus
 from kb.history.pages import SitePage
-from kb.scan import lines_in
-from kb.shapes import squashed
+from kb.scan import split_lines
+from kb.shapes import squash_blanks
 from tools.inventory.hosts import Host
 
-SOUNDS: Final = 0.15
+MIN_LIKENESS: Final = 0.15
 """How much alike a page without a cause and without hosts must be, 0 to 1."""
-HINT: Final = 0.5
+HINT_WEIGHT: Final = 0.5
 """What a page of a cause counts, against a past incident that is as much alike."""
-MOST, LINES, LONGEST = 2, 2, 200
+MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200
 """Pages of a report, lines of a page and letters of a line that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Concerns:
+class IncidentSubject:
     """What an incident is about. `labels`: its causes, or where none was found those that are likeliest."""
 
     text: str
@@ -31,52 +31,52 @@ class Concerns:
     skus: frozenset[str]
 
     @classmethod
-    def of(cls, text: str, labels: Collection[str], hosts: Iterable[Host]) -> "Concerns":
+    def from_hosts(cls, text: str, labels: Collection[str], hosts: Iterable[Host]) -> "IncidentSubject":
         rows = list(hosts)
         return cls(text, labels, frozenset(row.group for row in rows), frozenset(row.sku for row in rows if row.sku))
 
 
-def notes_on(pages: Sequence[SitePage], about: Concerns) -> tuple[SiteNote, ...]:
+def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[SiteNote, ...]:
     """The few pages that fit best, each with the lines that do: one of these hosts and causes before one of words alone."""
-    words = Corpus.of({page.id: f"{page.title} {page.text}" for page in pages})
-    ranked = sorted(((_fits(page, about, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
-    return tuple(_note(page, about, words) for fits, _, page in ranked[:MOST] if fits > 0)
+    words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages})
+    ranked = sorted(((_score_page(page, about, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
+    return tuple(_build_note(page, about, words) for fits, _, page in ranked[:MAX_NOTES] if fits > 0)
 
 
-def with_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
+def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
     """The report with what the site's pages say of its causes and their hosts; of the incident's `hosts` where it found none."""
     found = [cause.label for cause in report.root_causes]
     accused = {host for cause in report.root_causes for host in cause.hosts} or hosts.keys()
-    about = Concerns.of(text, found or likely, [hosts[name] for name in accused if name in hosts])
-    notes = notes_on(pages, about) if pages and report.outcome != "no_fault" else ()
+    about = IncidentSubject.from_hosts(text, found or likely, [hosts[name] for name in accused if name in hosts])
+    notes = find_site_notes(pages, about) if pages and report.outcome != "no_fault" else ()
     return report.model_copy(update={"notes": notes}) if notes else report
 
 
-def hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, float]]:
+def find_page_hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, float]]:
     """Causes of pages that a report sounds like, and how much: less than a past incident would."""
-    words = Corpus.of({page.id: f"{page.title} {page.text}" for page in pages if page.labels})
-    alike = ((page, words.likeness(text, f"{page.title} {page.text}")) for page in pages if page.labels)
-    return [(label, HINT * score) for page, score in alike if score >= SOUNDS for label in page.labels]
+    words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages if page.labels})
+    alike = ((page, words.compute_similarity(text, f"{page.title} {page.text}")) for page in pages if page.labels)
+    return [(label, HINT_WEIGHT * score) for page, score in alike if score >= MIN_LIKENESS for label in page.labels]
 
 
-def _fits(page: SitePage, about: Concerns, words: Corpus) -> float:
+def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> float:
     """0 where it is of other hosts or causes."""
     if (page.groups and not about.groups & {*page.groups}) or (page.skus and not about.skus & {*page.skus}):
         return 0.0
-    alike = words.likeness(about.text, f"{page.title} {page.text}")
+    alike = words.compute_similarity(about.text, f"{page.title} {page.text}")
     if page.labels:
-        return 2 + alike if any(_below(label, about.labels) for label in page.labels) else 0.0
-    return 1 + alike if page.groups or page.skus else alike * (alike >= SOUNDS)
+        return 2 + alike if any(_covers_label(label, about.labels) for label in page.labels) else 0.0
+    return 1 + alike if page.groups or page.skus else alike * (alike >= MIN_LIKENESS)
 
 
-def _below(label: str, labels: Collection[str]) -> bool:
+def _covers_label(label: str, labels: Collection[str]) -> bool:
     """Whether it is one of these causes, or a branch above one."""
     return any(f"{one}.".startswith(f"{label}.") for one in labels)
 
 
-def _note(page: SitePage, about: Concerns, words: Corpus) -> SiteNote:
-    lines = [squashed(line.lstrip("-*# \t"))[:LONGEST] for line in lines_in(page.text) if line.strip() and not line.startswith("#")]
-    best = sorted(range(len(lines)), key=lambda at: (-words.likeness(about.text, lines[at]), at))[:LINES]
+def _build_note(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> SiteNote:
+    lines = [squash_blanks(line.lstrip("-*# \t"))[:MAX_LINE_CHARS] for line in split_lines(page.text) if line.strip() and not line.startswith("#")]
+    best = sorted(range(len(lines)), key=lambda at: (-words.compute_similarity(about.text, lines[at]), at))[:MAX_NOTE_LINES]
     return SiteNote(
-        page=page.id[:80], title=squashed(page.title)[:120], says=tuple(lines[at] for at in sorted(best)), source=page.source[:120]
+        page=page.id[:80], title=squash_blanks(page.title)[:120], says=tuple(lines[at] for at in sorted(best)), source=page.source[:120]
     )

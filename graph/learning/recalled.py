@@ -4,31 +4,31 @@ prove nothing. Pure."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph.ports import Likeness
-from graph.report import RecalledLesson, Report
+from graph.ports import SimilarIncident
+from graph.report import MatchedLesson, Report
 
-ALIKE, SAME = 0.2, 0.05
+MIN_LIKENESS, MIN_SAME_CAUSE_LIKENESS = 0.2, 0.05
 """How much alike a lesson must be to be told by itself; one of the very cause that was found less so."""
-MOST, TOLD = 6, 2
+MAX_REMEMBERED, MAX_SHOWN = 6, 2
 
 
-def recalled(before: Sequence[Mapping[str, Any]], similar: Sequence[Likeness]) -> tuple[Mapping[str, Any], ...]:
+def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
     """Those of before and the ones that are alike by now, each once; the newest few."""
     now = [
-        RecalledLesson(
+        MatchedLesson(
             lesson=one.lesson, label=one.label, incident=one.learnt, on=one.on, title=one.title[:120], score=round(one.score, 3)
         ).model_dump(mode="json")
         for one in similar
-        if one.lesson and one.score >= SAME
+        if one.lesson and one.score >= MIN_SAME_CAUSE_LIKENESS
     ]
     rows = {str(row["lesson"]): row for row in (*before, *now)}
-    return tuple(rows.values())[-MOST:]
+    return tuple(rows.values())[-MAX_REMEMBERED:]
 
 
-def with_recalled(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:
+def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:
     """The report with the lessons of a cause that it found; where it found none, with those that the incident sounds like."""
-    known = [RecalledLesson.model_validate(row) for row in rows]
+    known = [MatchedLesson.model_validate(row) for row in rows]
     labels = {cause.label for cause in report.root_causes}
-    alike = [row for row in known if row.score >= ALIKE] if report.outcome == "abstained" else []
+    alike = [row for row in known if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
     told = [row for row in known if row.label in labels] if labels else alike
-    return report.model_copy(update={"recalled": tuple(told[-TOLD:])}) if told else report
+    return report.model_copy(update={"recalled": tuple(told[-MAX_SHOWN:])}) if told else report

@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from graph.learning.discussed import NO_TIME
-from graph.reading.classify import classify
-from kb.history.bm25 import Corpus
+from graph.learning.discussed import UNKNOWN_TIME
+from graph.reading.classify import rank_labels_by_text
+from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.labels import Taxonomy
 from tools.checks.row import Check
 
-AS_GOOD = 0.8
+MIN_TIE_SHARE = 0.8
 """Share of the first label's probability from which words cannot tell two labels apart. One new incident moves each of hundreds by a hair: no loss."""
 
 
@@ -27,7 +27,7 @@ class LostIncident:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayResult:
     """Incidents that were known before, by whether the label is the first answer."""
 
     of: int
@@ -37,11 +37,11 @@ class Replay:
     won: tuple[str, ...] = ()
 
     @property
-    def worse(self) -> bool:
+    def is_worse(self) -> bool:
         return self.after < self.before
 
 
-def named(
+def label_incidents(
     asked: Sequence[PastIncident],
     known: Sequence[PastIncident],
     taxonomy: Taxonomy,
@@ -50,23 +50,23 @@ def named(
 ) -> dict[str, str]:
     """The label that each is given by its title and description, and by what is known of other threads. Those `held` were named right before, and keep
     their own label where it is as good as the first."""
-    nearest = Nearest.of(taxonomy, known)
+    nearest = LabelRanker.build(taxonomy, known)
     same: dict[str, set[str]] = defaultdict(set)
     for one in known:
-        same[_thread(one)].add(one.id)
+        same[_get_thread_key(one)].add(one.id)
     found: dict[str, str] = {}
     for one in asked:
-        ranked = classify(f"{one.title}\n{one.description}", taxonomy, nearest.without({one.id, *same[_thread(one)]}), checks, NO_TIME)
+        ranked = rank_labels_by_text(f"{one.title}\n{one.description}", taxonomy, nearest.without_incidents({one.id, *same[_get_thread_key(one)]}), checks, UNKNOWN_TIME)
         label, p = ranked[0]
-        found[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= AS_GOOD * p else label
+        found[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= MIN_TIE_SHARE * p else label
     return found
 
 
-def compared(asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]) -> Replay:
+def compare_replays(asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]) -> ReplayResult:
     """What two replays of the same incidents differ in."""
     right = {one.id: (before[one.id] == one.label, after[one.id] == one.label) for one in asked}
-    lost = [_lost(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]
-    return Replay(
+    lost = [_build_lost_incident(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]
+    return ReplayResult(
         len(asked),
         sum(was for was, _ in right.values()),
         sum(now for _, now in right.values()),
@@ -75,11 +75,11 @@ def compared(asked: Sequence[PastIncident], before: Mapping[str, str], after: Ma
     )
 
 
-def _lost(one: PastIncident, taken_for: str, new: Sequence[PastIncident]) -> LostIncident:
+def _build_lost_incident(one: PastIncident, taken_for: str, new: Sequence[PastIncident]) -> LostIncident:
     texts = {other.id: other.text for other in new if other.label == taken_for}
-    scores = Corpus.of(texts).scores(one.text) if texts else {}
+    scores = BM25Corpus.build(texts).score_documents(one.text) if texts else {}
     return LostIncident(one.id, one.label, taken_for, max(sorted(scores), key=lambda name: scores[name], default=""))
 
 
-def _thread(one: PastIncident) -> str:
+def _get_thread_key(one: PastIncident) -> str:
     return one.source_url or one.id

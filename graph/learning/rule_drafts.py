@@ -9,22 +9,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kb.logs.job.ranks import untag
-from kb.logs.job.rows import classify
-from kb.logs.kernel.reader import kernel_events
-from kb.logs.templates.merge import sounds_bad
-from kb.logs.timestamps import split
+from kb.logs.job.ranks import split_rank_tag
+from kb.logs.job.rows import classify_line
+from kb.logs.kernel.reader import list_kernel_events
+from kb.logs.templates.merge import has_trouble_word
+from kb.logs.timestamps import split_prefix
 from kb.redact import redact
-from kb.scan import lines_in
-from tools.checks.site.ordinary import ORDINARY
-from tools.checks.site.rules import LONGEST_LINE, Log
+from kb.scan import split_lines
+from tools.checks.site.ordinary import ORDINARY_LINES
+from tools.checks.site.rules import MAX_LINE_CHARS, LogKind
 
-MOST, EXAMPLES, MOST_LINES = 8, 2, 200_000
+MAX_DRAFTS, MAX_EXAMPLES, MAX_LOG_LINES = 8, 2, 200_000
 """Drafts of a log, lines that each shows, and lines of a log that are read."""
-LEAST: Final = 12
+MIN_FIXED_CHARS: Final = 12
 """Letters of fixed text that tell a line from others."""
-_VARIES: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
-_WORD: Final = re.compile(r"[a-z]{3,}")
+_VARYING_WORD_PATTERN: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
+_WORD_PATTERN: Final = re.compile(r"[a-z]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RuleDraft:
     """`lines`: of the log that it finds; `elsewhere`: of other logs, in which case it is no good."""
 
     id: str
-    log: Log
+    log: LogKind
     pattern: str
     says: str
     examples: tuple[str, ...]
@@ -45,25 +45,25 @@ class RuleDraft:
         return {"id": self.id, "log": self.log, "pattern": self.pattern, "says": self.says, "examples": list(self.examples)}
 
 
-def drafted_rules(text: str, others: Iterable[str], log: Log = "job") -> list[RuleDraft]:
+def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") -> list[RuleDraft]:
     """The most telling first: those that stand in no other log, then those that do, which say so."""
     seen: Counter[str] = Counter()
     lines: dict[str, list[str]] = {}
-    for line in _unknown(text, log):
-        if sounds_bad(line) and (pattern := pattern_of(redact(_body(line, log)))):
+    for line in _iter_unknown_lines(text, log):
+        if has_trouble_word(line) and (pattern := build_pattern(redact(_get_message(line, log)))):
             seen[pattern] += 1
             lines.setdefault(pattern, []).append(line)
-    rare = sorted(seen, key=lambda one: (seen[one], one))[: MOST * 4]
-    elsewhere = _counted(rare, others)
+    rare = sorted(seen, key=lambda one: (seen[one], one))[: MAX_DRAFTS * 4]
+    elsewhere = _count_matches(rare, others)
     taken: set[str] = set()
-    drafts = [_draft(one, log, lines[one], seen[one], elsewhere[one], taken) for one in rare]
-    return sorted(drafts, key=lambda one: (one.elsewhere > 0, one.lines))[:MOST]
+    drafts = [_build_draft(one, log, lines[one], seen[one], elsewhere[one], taken) for one in rare]
+    return sorted(drafts, key=lambda one: (one.elsewhere > 0, one.lines))[:MAX_DRAFTS]
 
 
-def pattern_of(body: str) -> str:
+def build_pattern(body: str) -> str:
     """A line's longest run of words that do not vary, with what varies on either side of it; empty where no run tells it from others."""
-    words = body[:LONGEST_LINE].split()
-    runs = [run for run in _runs(words) if sum(len(words[at]) + 1 for at in run) > LEAST]
+    words = body[:MAX_LINE_CHARS].split()
+    runs = [run for run in _iter_fixed_runs(words) if sum(len(words[at]) + 1 for at in run) > MIN_FIXED_CHARS]
     if not runs:
         return ""
     run = max(runs, key=lambda one: sum(len(words[at]) + 1 for at in one))
@@ -73,10 +73,10 @@ def pattern_of(body: str) -> str:
     return f"{before}{fixed}{after}"
 
 
-def _runs(words: Sequence[str]) -> Iterator[list[int]]:
+def _iter_fixed_runs(words: Sequence[str]) -> Iterator[list[int]]:
     run: list[int] = []
     for at, word in enumerate(words):
-        if _VARIES.search(word):
+        if _VARYING_WORD_PATTERN.search(word):
             if run:
                 yield run
             run = []
@@ -86,39 +86,39 @@ def _runs(words: Sequence[str]) -> Iterator[list[int]]:
         yield run
 
 
-def _unknown(text: str, log: Log) -> Iterator[str]:
+def _iter_unknown_lines(text: str, log: LogKind) -> Iterator[str]:
     """Lines that no reader of ours knows, and that are not printed all day."""
-    for number, line in enumerate(lines_in(text)):
-        if number >= MOST_LINES:
+    for number, line in enumerate(split_lines(text)):
+        if number >= MAX_LOG_LINES:
             return
-        known = classify(line) is not None if log == "job" else bool(kernel_events(line))
-        if line.strip() and not known and line not in ORDINARY:
-            yield line[:LONGEST_LINE]
+        known = classify_line(line) is not None if log == "job" else bool(list_kernel_events(line))
+        if line.strip() and not known and line not in ORDINARY_LINES:
+            yield line[:MAX_LINE_CHARS]
 
 
-def _body(line: str, log: Log) -> str:
+def _get_message(line: str, log: LogKind) -> str:
     """What is said, without who says it and when."""
-    return untag(line)[1] if log == "job" else split(line).message
+    return split_rank_tag(line)[1] if log == "job" else split_prefix(line).message
 
 
-def _counted(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
+def _count_matches(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
     """How many lines of the other logs each has."""
     compiled = [(one, re.compile(one)) for one in patterns]
     found: Counter[str] = Counter()
     for text in others:
-        for number, line in enumerate(lines_in(text)):
-            if number >= MOST_LINES:
+        for number, line in enumerate(split_lines(text)):
+            if number >= MAX_LOG_LINES:
                 break
-            found.update(one for one, pattern in compiled if pattern.search(line[:LONGEST_LINE]))
+            found.update(one for one, pattern in compiled if pattern.search(line[:MAX_LINE_CHARS]))
     return found
 
 
-def _draft(pattern: str, log: Log, lines: Sequence[str], times: int, elsewhere: int, taken: set[str]) -> RuleDraft:
-    body = _body(lines[0], log)
-    words = [word for word in _WORD.findall(body.lower()) if len(word) > 3][:4] or ["line"]
+def _build_draft(pattern: str, log: LogKind, lines: Sequence[str], times: int, elsewhere: int, taken: set[str]) -> RuleDraft:
+    body = _get_message(lines[0], log)
+    words = [word for word in _WORD_PATTERN.findall(body.lower()) if len(word) > 3][:4] or ["line"]
     name, number = "_".join(words)[:28].strip("_"), 2
     while name in taken:
         name, number = f"{'_'.join(words)[:26].strip('_')}_{number}", number + 1
     taken.add(name)
-    shown = tuple(dict.fromkeys(redact(line) for line in lines))[:EXAMPLES]
+    shown = tuple(dict.fromkeys(redact(line) for line in lines))[:MAX_EXAMPLES]
     return RuleDraft(name, log, pattern, f"drafted: {redact(body)[:120]}", shown, times, elsewhere)

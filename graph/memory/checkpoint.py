@@ -26,30 +26,30 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR
 from redis.asyncio import Redis
 
-from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
-from graph.memory.serde import plain_serde
-from graph.memory.stored import CUT, KINDS, PREFIX, StoredStep, StoredThreads, checkpoint_of, field_of, split
-from kb.redact import cleaned_start, without_secrets
+from graph.memory.fence import FENCED_COMMIT_SCRIPT, WorkerStopping, LostLease, get_current_fence
+from graph.memory.serde import build_plain_serde
+from graph.memory.stored import FIELD_SEPARATOR, KEY_KINDS, KEY_PREFIX, StoredCheckpoint, CheckpointReader, get_checkpoint_field, build_field, split_field
+from kb.redact import redact_start, redact_stored_data
 
-MOST_OF_AN_ERROR = 500
-Command = tuple[str | bytes | int | float, ...]
+MAX_ERROR_CHARS = 500
+RedisCommand = tuple[str | bytes | int | float, ...]
 
 
-def said_by(bug: object) -> str:
+def redact_error(bug: object) -> str:
     """What of a raised exception is kept: nobody made it for people, and it may quote whatever was read, secrets and all."""
     words = bug if isinstance(bug, str) else repr(bug)
-    return str(cleaned_start(words, MOST_OF_AN_ERROR))
+    return str(redact_start(words, MAX_ERROR_CHARS))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
     """Asynchronous only. The client must return bytes (`decode_responses=False`)."""
 
-    def __init__(self, redis: Redis, *, prefix: str = PREFIX, serde: SerializerProtocol | None = None) -> None:
-        super().__init__(serde=serde or plain_serde())
+    def __init__(self, redis: Redis, *, prefix: str = KEY_PREFIX, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde or build_plain_serde())
         self._redis = redis
         self._prefix = prefix
-        self._threads = StoredThreads(redis, prefix, self._read)
-        self._fenced_commit = redis.register_script(FENCED_COMMIT)
+        self._threads = CheckpointReader(redis, prefix, self._parse_value)
+        self._fenced_commit = redis.register_script(FENCED_COMMIT_SCRIPT)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Counted, with a random tail: two branches of one thread must not write one version of a channel."""
@@ -67,44 +67,44 @@ class RedisSaver(BaseCheckpointSaver[str]):
             "checkpoint": {k: v for k, v in checkpoint.items() if k != "channel_values"},
             "metadata": get_checkpoint_metadata(config, metadata),
         }
-        field = field_of(ns, checkpoint["id"])
-        commands: list[Command] = [
-            ("HSET", self._threads.key(thread, "checkpoints"), field, self._dump(record)),
-            ("ZADD", self._threads.key(thread, "index"), 0, field),
-            ("HSET", self._threads.key(thread, "heads"), ns, field),
+        field = build_field(ns, checkpoint["id"])
+        commands: list[RedisCommand] = [
+            ("HSET", self._threads.build_key(thread, "checkpoints"), field, self._serialize_value(record)),
+            ("ZADD", self._threads.build_key(thread, "index"), 0, field),
+            ("HSET", self._threads.build_key(thread, "heads"), ns, field),
         ]
         commands += [
-            ("HSET", self._threads.key(thread, "values"), field_of(ns, channel, version), self._dump(values[channel]))
+            ("HSET", self._threads.build_key(thread, "values"), build_field(ns, channel, version), self._serialize_value(values[channel]))
             for channel, version in new_versions.items()
             if channel in values
         ]
-        commands += [("PERSIST", self._threads.key(thread, kind)) for kind in KINDS]
+        commands += [("PERSIST", self._threads.build_key(thread, kind)) for kind in KEY_KINDS]
         await self._commit(thread, commands)
-        if (fence := current_fence()) and fence.stopping():
-            raise Drained(f"{thread}: stopped behind step {metadata.get('step')}")
-        return _config(thread, ns, checkpoint["id"])
+        if (fence := get_current_fence()) and fence.stopping():
+            raise WorkerStopping(f"{thread}: stopped behind step {metadata.get('step')}")
+        return _build_config(thread, ns, checkpoint["id"])
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         place = config["configurable"]
         thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
-        commands: list[Command] = []
+        commands: list[RedisCommand] = []
         for at, (channel, value) in enumerate(writes):
             idx = WRITES_IDX_MAP.get(channel, at)
-            field = field_of(ns, place["checkpoint_id"], task_id, idx)
+            field = build_field(ns, place["checkpoint_id"], task_id, idx)
             if channel == ERROR:
-                value = said_by(value)
+                value = redact_error(value)
             # A task's ordinary writes are final; its error, interrupt or resume may be replaced.
             verb = "HSETNX" if idx >= 0 else "HSET"
-            commands.append((verb, self._threads.key(thread, "writes"), field, field_of(task_path, channel) + CUT + self._dump(value)))
-            commands.append(("ZADD", self._threads.key(thread, "windex"), 0, field))
+            commands.append((verb, self._threads.build_key(thread, "writes"), field, build_field(task_path, channel) + FIELD_SEPARATOR + self._serialize_value(value)))
+            commands.append(("ZADD", self._threads.build_key(thread, "windex"), 0, field))
         await self._commit(thread, commands)
 
-    async def _commit(self, thread: str, commands: Sequence[Command]) -> None:
+    async def _commit(self, thread: str, commands: Sequence[RedisCommand]) -> None:
         if not commands:
             return
-        if fence := current_fence():
+        if fence := get_current_fence():
             words = [word for command in commands for word in (len(command), *command)]
-            keys = [fence.key, *(self._threads.key(thread, kind) for kind in KINDS)]
+            keys = [fence.key, *(self._threads.build_key(thread, kind) for kind in KEY_KINDS)]
             if not await self._fenced_commit(keys=keys, args=[fence.token, *words]):
                 raise LostLease(f"{thread}: the lease {fence.key} is no longer ours; nothing was written")
             return
@@ -117,7 +117,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         place = config["configurable"]
         thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
         wanted = get_checkpoint_id(config)
-        return await (self._load(thread, field_of(ns, wanted)) if wanted else self._latest(thread, ns))
+        return await (self._load(thread, build_field(ns, wanted)) if wanted else self._load_latest(thread, ns))
 
     async def alist(
         self,
@@ -131,74 +131,74 @@ class RedisSaver(BaseCheckpointSaver[str]):
         only = get_checkpoint_id(config) if config else None
         ceiling = get_checkpoint_id(before) if before else None
         left = limit
-        for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.threads()]:
-            for field in await self._fields(thread, ns):
-                _, found = split(field)
+        for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.iter_threads()]:
+            for field in await self._list_fields(thread, ns):
+                _, found = split_field(field)
                 if (only and found != only) or (ceiling and found >= ceiling):
                     continue
                 if left is not None and left <= 0:
                     return
                 row = await self._load(thread, field)
-                if row and _matches(row.metadata, filter):
+                if row and _matches_filter(row.metadata, filter):
                     left = None if left is None else left - 1
                     yield row
 
-    async def threads(self) -> AsyncIterator[str]:
+    async def iter_threads(self) -> AsyncIterator[str]:
         """Every thread with a checkpoint, in no order."""
         head, tail = f"{self._prefix}:{{", "}:index"
         async for key in self._redis.scan_iter(match=f"{self._prefix}:*:index", count=500):
             yield key.decode()[len(head) : -len(tail)]
 
-    async def _latest(self, thread: str, ns: str) -> CheckpointTuple | None:
-        step = await self._threads.latest(thread, ns)
-        return self._tuple(thread, step) if step else None
+    async def _load_latest(self, thread: str, ns: str) -> CheckpointTuple | None:
+        step = await self._threads.load_latest(thread, ns)
+        return self._build_tuple(thread, step) if step else None
 
-    async def _fields(self, thread: str, ns: str | None) -> list[bytes]:
+    async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Names of the thread's checkpoints, newest first."""
-        rows = cast(list[bytes], await self._redis.zrange(self._threads.key(thread, "index"), 0, -1))
-        named = [(row, *split(row)) for row in rows]
+        rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
+        named = [(row, *split_field(row)) for row in rows]
         return [row for row, of, _ in sorted(named, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
-        step = await self._threads.load(thread, field)
-        return self._tuple(thread, step) if step else None
+        step = await self._threads.load_checkpoint(thread, field)
+        return self._build_tuple(thread, step) if step else None
 
-    def _tuple(self, thread: str, step: StoredStep) -> CheckpointTuple:
+    def _build_tuple(self, thread: str, step: StoredCheckpoint) -> CheckpointTuple:
         parent = step.record["parent"]
-        values = {channel: self._read(raw) for channel, raw in step.values.items()}
+        values = {channel: self._parse_value(raw) for channel, raw in step.values.items()}
         return CheckpointTuple(
-            config=_config(thread, step.ns, step.id),
+            config=_build_config(thread, step.ns, step.id),
             checkpoint=cast(Checkpoint, {**step.record["checkpoint"], "channel_values": values}),
             metadata=step.record["metadata"],
-            parent_config=_config(thread, step.ns, parent) if parent else None,
-            pending_writes=[(write.task, write.channel, self._read(write.value)) for write in step.writes],
+            parent_config=_build_config(thread, step.ns, parent) if parent else None,
+            pending_writes=[(write.task_id, write.channel, self._parse_value(write.value)) for write in step.writes],
         )
 
     async def expire(self, thread: str, seconds: int) -> None:
         """Let a closed thread go after so long; a put before then keeps it."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            for kind in KINDS:
-                pipe.expire(self._threads.key(thread, kind), seconds)
+            for kind in KEY_KINDS:
+                pipe.expire(self._threads.build_key(thread, kind), seconds)
             await pipe.execute()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._redis.delete(*(self._threads.key(thread_id, kind) for kind in KINDS))
+        await self._redis.delete(*(self._threads.build_key(thread_id, kind) for kind in KEY_KINDS))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         gone = set(run_ids)
         if not gone:
             return
-        async for thread in self.threads():
-            rows = {field: await self._load(thread, field) for field in await self._fields(thread, None)}
+        async for thread in self.iter_threads():
+            rows = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
             keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in gone}
             if len(keep) < len(rows):
                 await self._keep_only(thread, keep)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         async with self._redis.pipeline(transaction=True) as pipe:
-            for kind in KINDS:
-                pipe.copy(self._threads.key(source_thread_id, kind), self._threads.key(target_thread_id, kind), replace=True)
-                pipe.persist(self._threads.key(target_thread_id, kind))
+            for kind in KEY_KINDS:
+                pipe.copy(self._threads.build_key(source_thread_id, kind), self._threads.build_key(target_thread_id, kind), replace=True)
+                pipe.persist(self._threads.build_key(target_thread_id, kind))
             await pipe.execute()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -212,11 +212,11 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await self._prune(thread)
 
     async def _prune(self, thread: str) -> None:
-        fields = await self._fields(thread, None)
-        newest = {ns: await self._latest(thread, ns) for ns in {split(field)[0] for field in fields}}
+        fields = await self._list_fields(thread, None)
+        newest = {ns: await self._load_latest(thread, ns) for ns in {split_field(field)[0] for field in fields}}
         chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
-        keep = {field_of(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
-        keep |= {f: row for f in fields if split(f)[0] in chained and (row := await self._load(thread, f))}
+        keep = {build_field(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
+        keep |= {f: row for f in fields if split_field(f)[0] in chained and (row := await self._load(thread, f))}
         if len(keep) < len(fields):
             await self._keep_only(thread, keep, fields)
 
@@ -225,19 +225,19 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
         What a concurrent put adds meanwhile is in none of the lists read here, so it survives."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.zrange(self._threads.key(thread, "index"), 0, -1)
-            pipe.hkeys(self._threads.key(thread, "values"))
-            pipe.zrange(self._threads.key(thread, "windex"), 0, -1)
+            pipe.zrange(self._threads.build_key(thread, "index"), 0, -1)
+            pipe.hkeys(self._threads.build_key(thread, "values"))
+            pipe.zrange(self._threads.build_key(thread, "windex"), 0, -1)
             index, values, writes = await pipe.execute()
         drop = set(known if known is not None else index) - set(keep)
         needed = {
-            field_of(split(field)[0], channel, version)
+            build_field(split_field(field)[0], channel, version)
             for field, row in keep.items()
             for channel, version in row.checkpoint["channel_versions"].items()
         }
         if known is not None and set(index) - set(known):
             needed |= set(values)  # a newer checkpoint arrived: its values are among these, so leave them to the next pruning
-        await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if checkpoint_of(w) in drop])
+        await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if get_checkpoint_field(w) in drop])
 
     async def _drop(self, thread: str, checkpoints: Iterable[bytes], values: Sequence[bytes], writes: Sequence[bytes]) -> None:
         gone = list(checkpoints)
@@ -250,23 +250,23 @@ class RedisSaver(BaseCheckpointSaver[str]):
                 ("windex", "ZREM", writes),
             ):
                 if names:
-                    pipe.execute_command(verb, self._threads.key(thread, kind), *names)
+                    pipe.execute_command(verb, self._threads.build_key(thread, kind), *names)
             await pipe.execute()
 
-    def _dump(self, value: Any) -> bytes:
+    def _serialize_value(self, value: Any) -> bytes:
         """Whatever made the text that is in it (a site's own guide or cause, a person, a host): none is stored with a secret."""
-        kind, data = self.serde.dumps_typed(without_secrets(value))
-        return kind.encode() + CUT + data
+        kind, data = self.serde.dumps_typed(redact_stored_data(value))
+        return kind.encode() + FIELD_SEPARATOR + data
 
-    def _read(self, raw: bytes) -> Any:
-        kind, data = raw.split(CUT, 1)
+    def _parse_value(self, raw: bytes) -> Any:
+        kind, data = raw.split(FIELD_SEPARATOR, 1)
         return self.serde.loads_typed((kind.decode(), data))
 
 
-def _config(thread: str, ns: str, id_: str) -> RunnableConfig:
+def _build_config(thread: str, ns: str, id_: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id_}}
 
 
-def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
+def _matches_filter(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
     held = cast(dict[str, Any], metadata)
     return all(held.get(key) == value for key, value in (wanted or {}).items())

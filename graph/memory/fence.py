@@ -14,11 +14,11 @@ class LostLease(Exception):
     """Somebody else holds the incident now: whatever this worker still wanted to write was refused."""
 
 
-class Drained(Exception):
+class WorkerStopping(Exception):
     """The process is stopping: the turn stopped behind a stored step, and whoever takes the incident next continues it."""
 
 
-def _never() -> bool:
+def _is_never_stopping() -> bool:
     return False
 
 
@@ -28,27 +28,27 @@ class Fence:
 
     key: str
     token: str
-    stopping: Callable[[], bool] = _never
+    stopping: Callable[[], bool] = _is_never_stopping
 
 
-_FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
+_CURRENT_FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 
 @contextmanager
-def fenced(fence: Fence) -> Iterator[None]:
+def enforce_fence(fence: Fence) -> Iterator[None]:
     """Puts made inside (by any saver, in any task started inside) are refused with `LostLease` once the lease is lost."""
-    before = _FENCE.set(fence)
+    before = _CURRENT_FENCE.set(fence)
     try:
         yield
     finally:
-        _FENCE.reset(before)
+        _CURRENT_FENCE.reset(before)
 
 
-def current_fence() -> Fence | None:
-    return _FENCE.get()
+def get_current_fence() -> Fence | None:
+    return _CURRENT_FENCE.get()
 
 
-FENCED_COMMIT = """
+FENCED_COMMIT_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local at = 2
 while at <= #ARGV do

@@ -3,7 +3,7 @@
 from langgraph.types import StateSnapshot
 
 
-def cut_off(snapshot: StateSnapshot) -> bool:
+def has_pending_tasks(snapshot: StateSnapshot) -> bool:
     """A step is still to be taken, or was taken and waits for its checkpoint.
 
     `snapshot.next` names only the steps to be taken: of a process that died between a node's writes and the checkpoint behind them

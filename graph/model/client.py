@@ -11,59 +11,59 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graph.model.budget import Budget, MemoryBook, Price, SpendBook, estimate, price_of
-from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
-from graph.model.heard import agreed, ideas_of, objections_of, outvoted, reading_of, unique
-from graph.model.prompts import ModelQuestion, ask
+from graph.model.budget import Budget, InMemorySpendStore, TokenPrice, SpendStore, estimate_tokens, find_price
+from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, OpenAIEndpoint, EndpointFailure
+from graph.model.heard import merge_extractions, build_ideas, build_objections, merge_objections, build_extraction, remove_duplicates
+from graph.model.prompts import ModelQuestion, build_question
 from graph.model.reasoner import (
-    Choices,
-    Declined,
+    IntentChoices,
+    DeclinedAnswer,
     IdeaChoices,
     Ideas,
     IntentGuess,
     Judgement,
-    Material,
+    PromptMaterial,
     Objection,
     PastGuess,
-    Reading,
-    Spent,
+    ReportExtraction,
+    ModelSpend,
 )
-from graph.model.recorded import Recorded
+from graph.model.recorded import RecordedEndpoint
 from graph.model.shapes import (
-    NUMBER,
-    SHARE,
-    TEXT,
+    INTEGER_SCHEMA,
+    PROBABILITY_SCHEMA,
+    TEXT_SCHEMA,
     CritiqueAnswer,
     ExploreAnswer,
     IntentAnswer,
     JudgeAnswer,
     PastAnswer,
     ReadAnswer,
-    Unheard,
-    list_of,
-    offered,
-    one_of,
-    parse,
-    record,
+    BadAnswer,
+    build_list_schema,
+    require_offered,
+    build_enum_schema,
+    parse_answer,
+    build_object_schema,
 )
-from graph.model.shown import MOST_HOSTS, MOST_TEXT, fitting, in_blocks, likely_hosts, numbered, one_line_each, shorten, to_fit
+from graph.model.shown import MAX_HOSTS, MAX_REPORT_CHARS, select_fitting_rows, build_blocks, select_likely_hosts, number_lines, flatten_texts, shorten_text, shorten_texts
 from graph.state import Hypothesis
-from kb.redact import cleaned, visible
+from kb.redact import redact_once, show_invisible
 from kb.taxonomy.labels import CATEGORIES, SYMPTOMS
 
-MOST_LABELS = 250
-MOST_MESSAGE, MOST_SUMMARY, MOST_TITLE = 2_000, 600, 80
-CONTEXT = 32_000
+MAX_LABELS = 250
+MAX_MESSAGE_CHARS, MAX_SUMMARY_CHARS, MAX_TITLE_CHARS = 2_000, 600, 80
+DEFAULT_CONTEXT_TOKENS = 32_000
 """Tokens that a model's window holds, where nobody says."""
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
-A_TOKEN, INSTRUCTIONS = 3, 4_500
+CHARS_PER_TOKEN, INSTRUCTIONS_CHARS = 3, 4_500
 """Characters of a token, rather too few than too many; and of the prompts around what is asked."""
-LEAST_ROOM = 2_000
+MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Breaker:
+class CircuitBreaker:
     """After `trips` failures of the provider in a row nobody asks for `rest` seconds; then one question tries it."""
 
     trips: int = 3
@@ -73,11 +73,11 @@ class Breaker:
     _until: float = field(default=0.0)
     _why: str = field(default="")
 
-    def open(self) -> str:
+    def get_open_reason(self) -> str:
         """Why it is not asked now; empty when it may be."""
         return f"the model rests after failing {self._failures} times in a row: {self._why}" if self.clock() < self._until else ""
 
-    def note(self, trouble: Trouble | None) -> None:
+    def record_result(self, trouble: EndpointFailure | None) -> None:
         if trouble is None:
             self._failures, self._until = 0, 0.0
         elif trouble.provider:
@@ -87,229 +87,229 @@ class Breaker:
                 self._until = self.clock() + self.rest
 
 
-class Model:
+class ModelReasoner:
     """A `graph.model.reasoner.Reasoner` over one endpoint."""
 
     def __init__(
         self,
-        endpoint: Answering,
+        endpoint: ChatEndpoint,
         *,
         budget: Budget | None = None,
-        book: SpendBook | None = None,
-        price: Price | None = None,
-        breaker: Breaker | None = None,
-        context: int = CONTEXT,
+        book: SpendStore | None = None,
+        price: TokenPrice | None = None,
+        breaker: CircuitBreaker | None = None,
+        context: int = DEFAULT_CONTEXT_TOKENS,
         samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
         """`context`: tokens that the model's window holds; `samples`: how often what weighs most is asked, to take what most answers say."""
         self._endpoint = endpoint
-        self._room, self._samples = max(LEAST_ROOM, (context - MOST_OUT) * A_TOKEN - INSTRUCTIONS), samples
+        self._room, self._samples = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS), samples
         self._budget = budget or Budget()
-        self._book = book or MemoryBook()
-        self._price = price or price_of(endpoint.model)
-        self._breaker = breaker or Breaker()
-        self._spent: dict[str, Spent] = {}
+        self._book = book or InMemorySpendStore()
+        self._price = price or find_price(endpoint.model)
+        self._breaker = breaker or CircuitBreaker()
+        self._spent: dict[str, ModelSpend] = {}
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
-    async def load(self, incident: str) -> None:
+    async def load_spend(self, incident: str) -> None:
         """Learn what the incident has cost in other processes and before a restart; `spent` then knows."""
-        self._spent[incident] = await self._book.load(incident)
+        self._spent[incident] = await self._book.load_spend(incident)
 
-    def spent(self, incident: str) -> Spent:
-        return self._spent.get(incident, Spent())
+    def get_spend(self, incident: str) -> ModelSpend:
+        return self._spent.get(incident, ModelSpend())
 
-    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
-        names = likely_hosts(material.report, hosts)
-        labels = fitting([f"{label}  {title}" for label, title in causes.items()][:MOST_LABELS], self._room // 2)
+    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
+        names = select_likely_hosts(material.report, hosts)
+        labels = select_fitting_rows([f"{label}  {title}" for label, title in causes.items()][:MAX_LABELS], self._room // 2)
         ids = [line.partition("  ")[0] for line in labels]
         categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
         lists = {"Symptoms": sorted(SYMPTOMS), "Hosts": names, "Categories": categories, "Causes": labels}
-        asked = self._question("read", lists, in_blocks(material))
-        shape = record(
-            symptoms=list_of(sorted(SYMPTOMS)),
-            hosts=list_of(names),
-            job=TEXT,
-            times=list_of(None),
-            signatures=list_of(None),
-            category=one_of(CATEGORIES),
-            causes=list_of(record(cause=one_of(ids) if ids else TEXT, p=SHARE)),
-            outside=TEXT,
+        asked = self._build_question("read", lists, build_blocks(material))
+        shape = build_object_schema(
+            symptoms=build_list_schema(sorted(SYMPTOMS)),
+            hosts=build_list_schema(names),
+            job=TEXT_SCHEMA,
+            times=build_list_schema(None),
+            signatures=build_list_schema(None),
+            category=build_enum_schema(CATEGORIES),
+            causes=build_list_schema(build_object_schema(cause=build_enum_schema(ids) if ids else TEXT_SCHEMA, p=PROBABILITY_SCHEMA)),
+            outside=TEXT_SCHEMA,
         )
 
-        def read(raw: str) -> Reading:
-            answer = parse(ReadAnswer, raw)
-            offered(answer.symptoms, SYMPTOMS, "symptom")
-            offered(answer.hosts, names, "host")
-            offered([answer.category], CATEGORIES, "category")
-            offered([row.cause for row in answer.causes], ids, "cause")
-            return reading_of(answer, material)
+        def read(raw: str) -> ReportExtraction:
+            answer = parse_answer(ReadAnswer, raw)
+            require_offered(answer.symptoms, SYMPTOMS, "symptom")
+            require_offered(answer.hosts, names, "host")
+            require_offered([answer.category], CATEGORIES, "category")
+            require_offered([row.cause for row in answer.causes], ids, "cause")
+            return build_extraction(answer, material)
 
-        answers = await self._sampled(incident, "read", asked, shape, read)
-        return answers if isinstance(answers, Declined) else agreed(answers)
+        answers = await self._ask_samples(incident, "read", asked, shape, read)
+        return answers if isinstance(answers, DeclinedAnswer) else merge_extractions(answers)
 
-    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
-        lines = one_line_each(facts)
+    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
+        lines = flatten_texts(facts)
         claim = f"{hypothesis.label} of {', '.join(hypothesis.devices or hypothesis.hosts) or 'the job'}"
-        asked = self._question("judge", {"Suspected cause": [claim]}, {"Findings": numbered(lines)})
-        shape = record(verdict=one_of(("confirmed", "rejected", "inconclusive")), because=TEXT, cites=list_of(NUMBER))
+        asked = self._build_question("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(lines)})
+        shape = build_object_schema(verdict=build_enum_schema(("confirmed", "rejected", "inconclusive")), because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA))
 
         def read(raw: str) -> Judgement:
-            answer = parse(JudgeAnswer, raw)
-            offered(answer.cites, range(len(lines)), "finding")
+            answer = parse_answer(JudgeAnswer, raw)
+            require_offered(answer.cites, range(len(lines)), "finding")
             return Judgement(answer.verdict, " ".join(answer.because.split())[:300], tuple(sorted(set(answer.cites))))
 
         return await self._ask(incident, "judge", asked, shape, read)
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
-        lines, hosts = one_line_each(findings), list(known.hosts[:MOST_HOSTS])
-        looks = fitting([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
+    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
+        lines, hosts = flatten_texts(findings), list(known.hosts[:MAX_HOSTS])
+        looks = select_fitting_rows([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
-        lists = {"Ruled out": list(known.ruled_out[:MOST_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
-        lists |= {"Looks": looks, "Branches": fitting(branches, self._room // 3)}
-        asked = self._question("explore", lists, {**in_blocks(material), "Findings": numbered(lines) or "none"})
+        lists = {"Ruled out": list(known.ruled_out[:MAX_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
+        lists |= {"Looks": looks, "Branches": select_fitting_rows(branches, self._room // 3)}
+        asked = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
-        idea = record(
-            title=TEXT,
-            cause=TEXT,
-            branch=one_of(ids["Branches"]) if ids["Branches"] else TEXT,
-            cites=list_of(NUMBER),
-            quotes=list_of(None),
-            confirms=TEXT,
-            refutes=TEXT,
-            hosts=list_of(hosts),
-            looks=list_of(ids["Looks"]),
-            suggestions=list_of(None),
-            standing=one_of(("open", "supported", "refuted")),
+        idea = build_object_schema(
+            title=TEXT_SCHEMA,
+            cause=TEXT_SCHEMA,
+            branch=build_enum_schema(ids["Branches"]) if ids["Branches"] else TEXT_SCHEMA,
+            cites=build_list_schema(INTEGER_SCHEMA),
+            quotes=build_list_schema(None),
+            confirms=TEXT_SCHEMA,
+            refutes=TEXT_SCHEMA,
+            hosts=build_list_schema(hosts),
+            looks=build_list_schema(ids["Looks"]),
+            suggestions=build_list_schema(None),
+            standing=build_enum_schema(("open", "supported", "refuted")),
         )
 
         def read(raw: str) -> Ideas:
-            answer = parse(ExploreAnswer, raw)
+            answer = parse_answer(ExploreAnswer, raw)
             for row in answer.ideas:
-                offered(row.cites, range(len(lines)), "finding")
-                offered(row.hosts, hosts, "host")
-                offered(row.looks, ids["Looks"], "look")
-                offered([row.branch], ["", *ids["Branches"]], "branch")
-            return ideas_of(answer, material)
+                require_offered(row.cites, range(len(lines)), "finding")
+                require_offered(row.hosts, hosts, "host")
+                require_offered(row.looks, ids["Looks"], "look")
+                require_offered([row.branch], ["", *ids["Branches"]], "branch")
+            return build_ideas(answer, material)
 
-        return await self._ask(incident, "explore", asked, record(ideas=list_of(idea), questions=list_of(None)), read)
+        return await self._ask(incident, "explore", asked, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read)
 
-    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
-        lines, said = one_line_each(findings), one_line_each(claims)
-        asked = self._question("critique", {}, {"Claims": numbered(said), "Findings": numbered(lines) or "none"})
-        verdicts = one_of(("holds", "doubtful", "contradicted"))
-        objection = record(claim=NUMBER, verdict=verdicts, because=TEXT, cites=list_of(NUMBER))
+    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+        lines, said = flatten_texts(findings), flatten_texts(claims)
+        asked = self._build_question("critique", {}, {"Claims": number_lines(said), "Findings": number_lines(lines) or "none"})
+        verdicts = build_enum_schema(("holds", "doubtful", "contradicted"))
+        objection = build_object_schema(claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA))
 
         def read(raw: str) -> tuple[Objection, ...]:
-            answer = parse(CritiqueAnswer, raw)
-            offered([row.claim for row in answer.objections], range(len(said)), "claim")
+            answer = parse_answer(CritiqueAnswer, raw)
+            require_offered([row.claim for row in answer.objections], range(len(said)), "claim")
             for row in answer.objections:
-                offered(row.cites, range(len(lines)), "finding")
-            return objections_of(answer, len(said))
+                require_offered(row.cites, range(len(lines)), "finding")
+            return build_objections(answer, len(said))
 
-        answers = await self._sampled(incident, "critique", asked, record(objections=list_of(objection)), read)
-        return answers if isinstance(answers, Declined) else outvoted(answers)
+        answers = await self._ask_samples(incident, "critique", asked, build_object_schema(objections=build_list_schema(objection)), read)
+        return answers if isinstance(answers, DeclinedAnswer) else merge_objections(answers)
 
-    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
-        names = likely_hosts(text, choices.hosts)
+    async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
+        names = select_likely_hosts(text, choices.hosts)
         meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
         lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
         lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
-        asked = self._question("intent", lists, {"Message": shorten(text, MOST_MESSAGE)})
-        shape = record(
-            intent=one_of(choices.intents),
-            hosts=list_of(names),
-            labels=list_of(choices.labels),
-            check=one_of(["", *choices.checks]),
-            remedy=one_of(["", *choices.remedies]),
+        asked = self._build_question("intent", lists, {"Message": shorten_text(text, MAX_MESSAGE_CHARS)})
+        shape = build_object_schema(
+            intent=build_enum_schema(choices.intents),
+            hosts=build_list_schema(names),
+            labels=build_list_schema(choices.labels),
+            check=build_enum_schema(["", *choices.checks]),
+            remedy=build_enum_schema(["", *choices.remedies]),
         )
 
         def read(raw: str) -> IntentGuess:
-            answer = parse(IntentAnswer, raw)
-            offered([answer.intent], choices.intents, "intent")
-            offered(answer.hosts, names, "host")
-            offered(answer.labels, choices.labels, "cause")
-            offered([answer.check], ["", *choices.checks], "check")
-            offered([answer.remedy], ["", *choices.remedies], "remedy")
-            return IntentGuess(answer.intent, unique(answer.hosts), unique(answer.labels), answer.check, answer.remedy)
+            answer = parse_answer(IntentAnswer, raw)
+            require_offered([answer.intent], choices.intents, "intent")
+            require_offered(answer.hosts, names, "host")
+            require_offered(answer.labels, choices.labels, "cause")
+            require_offered([answer.check], ["", *choices.checks], "check")
+            require_offered([answer.remedy], ["", *choices.remedies], "remedy")
+            return IntentGuess(answer.intent, remove_duplicates(answer.hosts), remove_duplicates(answer.labels), answer.check, answer.remedy)
 
         return await self._ask(incident, "intent", asked, shape, read)
 
-    async def past(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | Declined:
+    async def label_past_incident(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | DeclinedAnswer:
         """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
-        asked = past_question(text, sentences, labels)
+        asked = build_past_question(text, sentences, labels)
         branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
-        kind, ids = one_of(("incident", "other")), one_of(["", *labels])
+        kind, ids = build_enum_schema(("incident", "other")), build_enum_schema(["", *labels])
 
         def read(raw: str) -> PastGuess:
-            answer = parse(PastAnswer, raw)
-            offered([answer.label], ["", *labels], "cause")
-            offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
-            offered(answer.lasting, range(len(sentences)), "sentence")
-            offered([answer.branch], ["", *branches], "branch")
+            answer = parse_answer(PastAnswer, raw)
+            require_offered([answer.label], ["", *labels], "cause")
+            require_offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
+            require_offered(answer.lasting, range(len(sentences)), "sentence")
+            require_offered([answer.branch], ["", *branches], "branch")
             summary, title = (" ".join(said.split()) for said in (answer.summary, answer.title))
-            about = (answer.label, answer.cause, answer.fix, summary[:MOST_SUMMARY], answer.branch, title[:MOST_TITLE])
+            about = (answer.label, answer.cause, answer.fix, summary[:MAX_SUMMARY_CHARS], answer.branch, title[:MAX_TITLE_CHARS])
             return PastGuess(answer.kind == "incident", *about, tuple(dict.fromkeys(answer.lasting)))
 
-        shape = record(
+        shape = build_object_schema(
             kind=kind,
             label=ids,
-            cause=NUMBER,
-            fix=NUMBER,
-            summary=TEXT,
-            branch=one_of(["", *branches]),
-            title=TEXT,
-            lasting=list_of(NUMBER),
+            cause=INTEGER_SCHEMA,
+            fix=INTEGER_SCHEMA,
+            summary=TEXT_SCHEMA,
+            branch=build_enum_schema(["", *branches]),
+            title=TEXT_SCHEMA,
+            lasting=build_list_schema(INTEGER_SCHEMA),
         )
         return await self._ask(purse, "label", asked, shape, read)
 
-    def _question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
+    def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
         """What is asked, kept to the model's window: lists whole, and of the longest texts the beginning and the end."""
         lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
-        return ask(name, offers, to_fit(texts, self._room - lists))
+        return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
-    async def _sampled(
+    async def _ask_samples(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
-    ) -> list[T] | Declined:
+    ) -> list[T] | DeclinedAnswer:
         """As many answers to one question as `samples` says; those that cannot be used are left out, and it declines where none can."""
         answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
-        heard = [one for one in answers if not isinstance(one, Declined)]
-        return heard or next(one for one in answers if isinstance(one, Declined))
+        heard = [one for one in answers if not isinstance(one, DeclinedAnswer)]
+        return heard or next(one for one in answers if isinstance(one, DeclinedAnswer))
 
     async def _ask(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
-    ) -> T | Declined:
+    ) -> T | DeclinedAnswer:
         """Ask within the budget; whatever goes wrong on the way is one sentence."""
-        tokens = estimate(asked.size)
-        if why := self._breaker.open() or await self._over_budget(incident, tokens):
-            return Declined(why)
-        await self._pay(incident, Spent(calls=1))  # before asking, so that questions asked at once do not all see room
-        answer = await self._endpoint.ask(replace(asked, system=cleaned(asked.system), user=cleaned(asked.user)), name, shape)
-        self._breaker.note(answer if isinstance(answer, Trouble) else None)
-        cost = self._price.of(answer.tokens_in, answer.tokens_out)
-        await self._pay(incident, Spent(0, answer.tokens_in, answer.tokens_out, cost))
-        if isinstance(answer, Trouble):
-            return Declined(visible(answer.why))
+        tokens = estimate_tokens(asked.size)
+        if why := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
+            return DeclinedAnswer(why)
+        await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that questions asked at once do not all see room
+        answer = await self._endpoint.ask(replace(asked, system=redact_once(asked.system), user=redact_once(asked.user)), name, shape)
+        self._breaker.record_result(answer if isinstance(answer, EndpointFailure) else None)
+        cost = self._price.compute_usd(answer.tokens_in, answer.tokens_out)
+        await self._record_spend(incident, ModelSpend(0, answer.tokens_in, answer.tokens_out, cost))
+        if isinstance(answer, EndpointFailure):
+            return DeclinedAnswer(show_invisible(answer.why))
         try:
-            return read(cleaned(answer.text))
-        except Unheard as e:
-            return Declined(visible(f"the model's answer cannot be used: {e}"))
+            return read(redact_once(answer.text))
+        except BadAnswer as e:
+            return DeclinedAnswer(show_invisible(f"the model's answer cannot be used: {e}"))
 
-    async def _over_budget(self, incident: str, tokens: int) -> str:
+    async def _find_budget_refusal(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:
-            await self.load(incident)
-        price = self._price.of(tokens, MOST_OUT)
-        return self._budget.refuses(self._spent[incident], price, tokens)
+            await self.load_spend(incident)
+        price = self._price.compute_usd(tokens, MAX_OUTPUT_TOKENS)
+        return self._budget.find_refusal(self._spent[incident], price, tokens)
 
-    async def _pay(self, incident: str, spent: Spent) -> None:
-        self._spent[incident] = await self._book.add(incident, spent)
+    async def _record_spend(self, incident: str, spent: ModelSpend) -> None:
+        self._spent[incident] = await self._book.add_spend(incident, spent)
 
 
-def past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
-    """What `Model.past` sends, so that what a build costs can be told before anything is sent."""
+def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
+    """What `ModelReasoner.past` sends, so that what a build costs can be told before anything is sent."""
     causes = [f"{label}  {title}" for label, title in labels.items()]
-    return ask("label", {"Causes": causes}, {"Incident": shorten(text, MOST_TEXT), "Sentences": numbered(sentences)})
+    return build_question("label", {"Causes": causes}, {"Incident": shorten_text(text, MAX_REPORT_CHARS), "Sentences": number_lines(sentences)})
 
 
 def open_model(
@@ -319,13 +319,13 @@ def open_model(
     *,
     seconds: float = 30.0,
     budget: Budget | None = None,
-    book: SpendBook | None = None,
+    book: SpendStore | None = None,
     recording: Path | None = None,
-    context: int = CONTEXT,
-) -> Model | None:
+    context: int = DEFAULT_CONTEXT_TOKENS,
+) -> ModelReasoner | None:
     """The model that the settings name; None where they name none (neither an endpoint nor a key). With a `recording` what it holds is not asked
     again, and what is asked is added to it; then there may be no endpoint, and only what it holds is answered. Raises NoRecording."""
-    given: Answering | None = Endpoint(url, key, name, seconds=seconds) if url or key else None
+    given: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
-        given = Recorded(given, name, recording, key)
-    return Model(given, budget=budget, book=book, context=context) if given else None
+        given = RecordedEndpoint(given, name, recording, key)
+    return ModelReasoner(given, budget=budget, book=book, context=context) if given else None

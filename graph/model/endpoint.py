@@ -11,29 +11,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graph.model.budget import estimate
+from graph.model.budget import estimate_tokens
 from graph.model.prompts import ModelQuestion
-from kb.numbers import count, seconds
+from kb.numbers import parse_bounded_count, parse_seconds
 
-OPTIONAL = ("response_format", "temperature", "max_completion_tokens")
+OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_completion_tokens")
 """What some endpoints do not know; left out once an endpoint has said so."""
-MOST_OUT = 1_500
-RETRY_PAUSE = 1.0
-LONGEST_PAUSE, MOST_TOKENS = 3600.0, 1_000_000_000
-DRAWN = 0.7
+MAX_OUTPUT_TOKENS = 1_500
+RETRY_PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS, MAX_REPORTED_TOKENS = 3600.0, 1_000_000_000
+SAMPLING_TEMPERATURE = 0.7
 """Temperature of any but the likeliest answer."""
 
-_TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 """What OpenAI and Azure call it (code), and llama.cpp (type)."""
-_SAID_TOO_LONG = re.compile(
+_CONTEXT_LENGTH_PATTERN = re.compile(
     r"(?:context (?:length|size|window)|maximum (?:model|prompt) length)(?:\D{0,40}?(\d{3,8}))?|prompt is too long", re.IGNORECASE
 )
 """How those say it that have no name for it (vLLM, Ollama, gateways before other providers), mostly with the tokens that fit."""
-_NO_SHAPES = re.compile(r"json[_ ]schema|grammar", re.IGNORECASE)
+_NO_JSON_SCHEMA_PATTERN = re.compile(r"json[_ ]schema|grammar", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """`by`: the model that the endpoint says answered, which may be a dated version of the one asked for."""
 
     text: str
@@ -43,29 +43,29 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class EndpointFailure:
     """Why there is no reply. `provider`: its fault, so the next call will likely meet it too. `again`: worth a second try."""
 
     why: str
     provider: bool = True
     again: bool = False
-    wait: float = RETRY_PAUSE
+    wait: float = RETRY_PAUSE_SECONDS
     tokens_in: int = 0
     tokens_out: int = 0
 
 
-class Answering(Protocol):
+class ChatEndpoint(Protocol):
     """Whatever answers questions for a model: an endpoint, or what stands before one."""
 
     @property
     def model(self) -> str: ...
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble: ...
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure: ...
 
     async def aclose(self) -> None: ...
 
 
-class Endpoint:
+class OpenAIEndpoint:
     """`seconds` bounds a whole call, retries and dribbling answers included; `most_out` the tokens of an answer."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Endpoint:
         *,
         seconds: float = 30.0,
         tries: int = 2,
-        most_out: int = MOST_OUT,
+        most_out: int = MAX_OUTPUT_TOKENS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.model = model
@@ -95,64 +95,64 @@ class Endpoint:
         if self._http is not None:
             await self._http.aclose()
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         """One reply of the asked shape, if the endpoint keeps to shapes; the caller reads and checks it."""
-        await self._open()
+        await self._open_client()
         begun = time.monotonic()
-        trouble = Trouble("no answer")
+        trouble = EndpointFailure("no answer")
         try:
             async with asyncio.timeout(self._seconds):
                 for left in range(self._tries - 1, -1, -1):
-                    answer = await self._once(asked, name, schema)
-                    if isinstance(answer, Reply) or not answer.again or not left:
+                    answer = await self._send_once(asked, name, schema)
+                    if isinstance(answer, ModelReply) or not answer.again or not left:
                         return answer
                     trouble = answer
                     if time.monotonic() - begun + answer.wait >= self._seconds:
                         return answer
                     await self._pause(answer.wait)
         except TimeoutError:
-            return Trouble(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate(asked.size))
+            return EndpointFailure(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate_tokens(asked.size))
         return trouble
 
-    async def _once(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def _send_once(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         import openai
 
         try:
-            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._options(asked, name, schema))
+            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._build_options(asked, name, schema))
         except openai.BadRequestError as e:
-            return self._refused(e)
+            return self._handle_bad_request(e)
         except openai.OpenAIError as e:
-            return trouble_of(e, self.model)
+            return classify_error(e, self.model)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             # What a broken body turns into on its way through two libraries (JSONDecodeError is a ValueError).
-            return Trouble("the model's endpoint answered with something that is not a chat completion", again=True)
-        return read_message(message, asked)
+            return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)
+        return parse_reply(message, asked)
 
-    def _options(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_options(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        known = {"temperature": DRAWN if asked.sample else 0, "max_completion_tokens": self._most_out, "response_format": shape}
+        known = {"temperature": SAMPLING_TEMPERATURE if asked.sample else 0, "max_completion_tokens": self._most_out, "response_format": shape}
         # Beside the typed parameters, so that neither library parses the reply by itself.
         return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
 
-    def _refused(self, error: Any) -> Trouble:
+    def _handle_bad_request(self, error: Any) -> EndpointFailure:
         """An endpoint that does not know an optional parameter says so by name, and is not sent it again. A question that is too long comes first:
         what says so names parameters too."""
-        if too_long := beyond_window(error):
+        if too_long := find_context_overflow(error):
             return too_long
         said = str(error)
-        named = [key for key in OPTIONAL if key not in self._left_out and (key in said or (key == OPTIONAL[0] and _NO_SHAPES.search(said)))]
+        named = [key for key in OPTIONAL_PARAMETERS if key not in self._left_out and (key in said or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(said)))]
         if named:
             self._left_out.add(named[0])
-            return Trouble(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
-        return Trouble(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
+            return EndpointFailure(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
+        return EndpointFailure(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
 
-    async def _open(self) -> None:
+    async def _open_client(self) -> None:
         """The client, in a thread: its libraries take seconds to import, and the loop has others to serve meanwhile."""
         async with self._opening:
             if self._client is None:
-                self._client, self._http = await asyncio.to_thread(self._chat)
+                self._client, self._http = await asyncio.to_thread(self._build_client)
 
-    def _chat(self) -> tuple[Any, Any]:
+    def _build_client(self) -> tuple[Any, Any]:
         import openai
         from langchain_openai import ChatOpenAI
         from pydantic import SecretStr
@@ -171,12 +171,12 @@ class Endpoint:
         return client, http
 
 
-def read_message(message: Any, asked: ModelQuestion) -> Reply | Trouble:
+def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFailure:
     """The text and cost of a message, unless it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}
-    tokens_in = count(usage.get("input_tokens"), MOST_TOKENS) or estimate(asked.size)
-    tokens_out = count(usage.get("output_tokens"), MOST_TOKENS) or estimate(len(text))
+    tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(asked.size)
+    tokens_out = parse_bounded_count(usage.get("output_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(len(text))
     reason = message.response_metadata.get("finish_reason")
     why = ""
     if reason == "length":
@@ -186,54 +186,54 @@ def read_message(message: Any, asked: ModelQuestion) -> Reply | Trouble:
     elif not text.strip():
         why = "the model's answer was empty"
     if why:
-        return Trouble(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
-    return Reply(text, tokens_in, tokens_out, str(message.response_metadata.get("model_name") or ""))
+        return EndpointFailure(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
+    return ModelReply(text, tokens_in, tokens_out, str(message.response_metadata.get("model_name") or ""))
 
 
-def trouble_of(error: Exception, model: str) -> Trouble:
+def classify_error(error: Exception, model: str) -> EndpointFailure:
     """An error of the client as a sentence for people."""
     import openai
 
     match error:
         case openai.APITimeoutError():
-            return Trouble("the model's endpoint did not answer in time", again=True)
+            return EndpointFailure("the model's endpoint did not answer in time", again=True)
         case openai.APIConnectionError():
-            return Trouble("the model's endpoint cannot be reached", again=True)
+            return EndpointFailure("the model's endpoint cannot be reached", again=True)
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return Trouble("the model's endpoint refuses our key")
+            return EndpointFailure("the model's endpoint refuses our key")
         case openai.NotFoundError():
-            return Trouble(f"the model's endpoint does not know the model {model}")
+            return EndpointFailure(f"the model's endpoint does not know the model {model}")
         case openai.RateLimitError(code="insufficient_quota"):
-            return Trouble("the model account's quota is used up")
+            return EndpointFailure("the model account's quota is used up")
         case openai.RateLimitError():
-            return Trouble("the model's endpoint says that we ask too often", again=True, wait=_retry_after(error))
+            return EndpointFailure("the model's endpoint says that we ask too often", again=True, wait=_parse_retry_after(error))
         case openai.APIStatusError():
-            return beyond_window(error) or _failed(error)
-    return Trouble(f"the model's endpoint failed ({type(error).__name__})", again=True)
+            return find_context_overflow(error) or _classify_status_error(error)
+    return EndpointFailure(f"the model's endpoint failed ({type(error).__name__})", again=True)
 
 
-def beyond_window(error: Any) -> Trouble | None:
+def find_context_overflow(error: Any) -> EndpointFailure | None:
     """Whether an endpoint refuses because the question, with the room for its answer, does not fit the model's window."""
     body = error.body if isinstance(error.body, Mapping) else {}
-    told = _SAID_TOO_LONG.findall(str(body.get("message") or error))
-    if not told and not _TOO_LONG & {str(body.get("code")), str(body.get("type"))}:
+    told = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
+    if not told and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:
         return None
     most = str(body.get("n_ctx") or next(filter(None, told), ""))
     window = f"the model's window of {most} tokens" if most.isdecimal() else "the model's window"
-    return Trouble(f"the question is longer than {window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False)
+    return EndpointFailure(f"the question is longer than {window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False)
 
 
-def _failed(error: Any) -> Trouble:
+def _classify_status_error(error: Any) -> EndpointFailure:
     """llama.cpp answers 503 while it reads its file, and any server that has too much to do may."""
     status: int = error.status_code
     if status != 503:
-        return Trouble(f"the model's endpoint failed with status {status}", again=status >= 500)
+        return EndpointFailure(f"the model's endpoint failed with status {status}", again=status >= 500)
     loading = "loading model" in str(error).lower()
     why = "the model's server is still loading the model" if loading else "the model's endpoint is busy or not ready (status 503)"
-    return Trouble(why, again=True, wait=_retry_after(error))
+    return EndpointFailure(why, again=True, wait=_parse_retry_after(error))
 
 
-def _retry_after(error: Any) -> float:
+def _parse_retry_after(error: Any) -> float:
     raw = str(error.response.headers.get("retry-after", ""))
-    after = seconds(raw, LONGEST_PAUSE)
-    return RETRY_PAUSE if after is None else after
+    after = parse_seconds(raw, MAX_PAUSE_SECONDS)
+    return RETRY_PAUSE_SECONDS if after is None else after

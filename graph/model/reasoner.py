@@ -1,7 +1,7 @@
 """What the graph asks of a language model, and the only shapes an answer may have.
 
 A reasoner chooses among ids it was given and never writes a command. It returns values and never raises for trouble of
-the provider: no key, a dead endpoint, a spent budget and garbage are all `Declined`. `graph.model.client` is the real one.
+the provider: no key, a dead endpoint, a spent budget and garbage are all `DeclinedAnswer`. `graph.model.client` is the real one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from graph.state import Hypothesis
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class DeclinedAnswer:
     """No answer, and why, in words for the card ("no key", "over budget", "answer was not of the asked shape")."""
 
     reason: str
 
 
-class Material(NamedTuple):
+class PromptMaterial(NamedTuple):
     """What a model is given to read of an incident, redacted: the report, the logs as templates, like incidents of the past and what they were,
     what the site's own pages say, and what was found on the machines. Empty where there is none."""
 
@@ -30,7 +30,7 @@ class Material(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReportExtraction:
     """What all that seems to say. Ids are among those offered; `job`, `times` and `signatures` stand in what was read.
 
     `causes` are at most three, the likeliest first, each with its probability; `outside`: the cause in a sentence, where no label comes near it.
@@ -55,7 +55,7 @@ class Judgement:
     cites: tuple[int, ...] = ()
 
 
-Standing = Literal["open", "supported", "refuted"]
+IdeaStatus = Literal["open", "supported", "refuted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Idea:
     hosts: tuple[str, ...] = ()
     looks: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
-    standing: Standing = "open"
+    standing: IdeaStatus = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class PastGuess:
     """Sentences that say of the machines what stays true."""
 
 
-class Choices(NamedTuple):
+class IntentChoices(NamedTuple):
     """The ids that may be answered."""
 
     intents: Mapping[str, str]
@@ -143,7 +143,7 @@ class Choices(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ModelSpend:
     """What an incident has cost so far, over all its turns."""
 
     calls: int = 0
@@ -155,34 +155,34 @@ class Spent:
 class PastLabeller(Protocol):
     """Labels past incidents; `purse` names what pays. Declines as a reasoner does, and never raises for trouble of the provider."""
 
-    async def past(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | Declined: ...
+    async def label_past_incident(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | DeclinedAnswer: ...
 
-    def spent(self, incident: str) -> Spent: ...
+    def get_spend(self, incident: str) -> ModelSpend: ...
 
 
 class Reasoner(Protocol):
     """`incident` names whose budget pays. Text handed in is redacted already, and untrusted: data, never instructions."""
 
-    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
         """Read it. `hosts` and `causes` (label → title, the likeliest first) are all that may be answered."""
         ...
 
-    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
+    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
         """Weigh the numbered lines `facts` for and against one hypothesis."""
         ...
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
+    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
         """Causes that no label names, resting on the numbered lines `findings` and on the report."""
         ...
 
-    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
         """What the numbered lines `findings` say against each of the `claims`, in their order."""
         ...
 
-    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+    async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
         """Say what a message in the thread asks for."""
         ...
 
-    def spent(self, incident: str) -> Spent:
+    def get_spend(self, incident: str) -> ModelSpend:
         """Cost so far; zero for an incident never asked about."""
         ...

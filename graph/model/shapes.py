@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 A = TypeVar("A", bound="ModelAnswer")
-TEXT: Mapping[str, Any] = {"type": "string"}
-NUMBER: Mapping[str, Any] = {"type": "integer"}
-SHARE: Mapping[str, Any] = {"type": "number"}
-MOST_PLACE = 60
+TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
+INTEGER_SCHEMA: Mapping[str, Any] = {"type": "integer"}
+PROBABILITY_SCHEMA: Mapping[str, Any] = {"type": "number"}
+MAX_LOCATION_CHARS = 60
 """Characters that are told of where an answer is wrong: the name of a field may be the model's own."""
 
 
-class Unheard(Exception):
+class BadAnswer(Exception):
     """The answer is not of the asked shape, or names what was not offered. Says what."""
 
 
@@ -96,45 +96,45 @@ class PastAnswer(ModelAnswer):
     lasting: list[int] = Field(default_factory=list, max_length=50)
 
 
-def parse(shape: type[A], raw: str) -> A:
+def parse_answer(shape: type[A], raw: str) -> A:
     """The answer as a row. Raises Unheard."""
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)
     except ValidationError as e:
         first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])[:MOST_PLACE] or "the whole"
-        raise Unheard(f"it is not of the asked shape ({where}: {first['msg']})") from e
+        where = ".".join(str(part) for part in first["loc"])[:MAX_LOCATION_CHARS] or "the whole"
+        raise BadAnswer(f"it is not of the asked shape ({where}: {first['msg']})") from e
 
 
-def offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
+def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
     """Refuse an answer that names something it was not given."""
     for one in named:
         if one not in among:
-            raise Unheard(f"{what} {str(one)[:60]!r} was not among those offered")
+            raise BadAnswer(f"{what} {str(one)[:60]!r} was not among those offered")
 
 
-def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def build_object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """An object with these properties and no others, all of them required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def list_of(ids: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+def build_list_schema(ids: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
     """A list of ids; of any text where there are none to choose from; or of such values."""
     if isinstance(ids, Mapping):
         return {"type": "array", "items": ids}
-    return {"type": "array", "items": one_of(ids) if ids else TEXT}
+    return {"type": "array", "items": build_enum_schema(ids) if ids else TEXT_SCHEMA}
 
 
-def one_of(ids: Iterable[str]) -> dict[str, Any]:
+def build_enum_schema(ids: Iterable[str]) -> dict[str, Any]:
     return {"type": "string", "enum": list(ids)}
 
 
-_SCHEME = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
-_PING = re.compile(r"[<>`]|@(?=\w)")
+_URL_SCHEME_PATTERN = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
+_PING_PATTERN = re.compile(r"[<>`]|@(?=\w)")
 
 
-def line_for_people(text: str, most: int) -> str:
+def sanitize_line(text: str, most: int) -> str:
     """What a model wrote, as one line of at most so many characters: its addresses open nothing, and it pings nobody."""
-    squeezed = _PING.sub("", _SCHEME.sub(r"\1xx\3", " ".join(text.split())))
+    squeezed = _PING_PATTERN.sub("", _URL_SCHEME_PATTERN.sub(r"\1xx\3", " ".join(text.split())))
     return squeezed if len(squeezed) <= most else squeezed[: most - 1] + "…"

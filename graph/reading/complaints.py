@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-MEASURES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
+COMPLAINT_CHECKS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
     (("nccl2", "ibbw", "nccl1"), re.compile(r"\b(?:all[_-]?(?:reduces?|gathers?|to[_-]?alls?)|reduce[_-]?scatters?|collectives?)\b")),
     (("nccl2", "ibbw", "nccl1"), re.compile(r"\b(?:bus ?bw|nccl[_ -]tests?)\b")),
     (
@@ -19,9 +19,9 @@ MEASURES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
 Wrong results are a symptom of their own (`graph.engine.hidden`)."""
 
 
-def measured_complaints(text: str, symptoms: Collection[str]) -> tuple[tuple[str, ...], ...]:
+def find_measuring_checks(text: str, symptoms: Collection[str]) -> tuple[tuple[str, ...], ...]:
     """Return the checks that measure what the report calls slow, each with its alternatives."""
     if "slow" not in symptoms:
         return ()
     words = text.lower()
-    return tuple(dict.fromkeys(checks for checks, pattern in MEASURES if pattern.search(words)))
+    return tuple(dict.fromkeys(checks for checks, pattern in COMPLAINT_CHECKS if pattern.search(words)))

@@ -2,41 +2,41 @@
 
 from collections.abc import Iterable
 
-from graph.state import Stats
+from graph.state import IncidentCosts
 from tools.fact import Fact
 
 
-def sure(confidence: float) -> str:
+def format_confidence_percent(confidence: float) -> str:
     """`93 %`; never a hundred, and never none."""
     return f"{max(1, min(99, round(confidence * 100)))} %"
 
 
-def seconds(stats: Stats) -> str:
+def format_makespan(stats: IncidentCosts) -> str:
     """How long the looks took: `12 s`, `0.4 s`."""
     took = stats.makespan_seconds
     return f"{took:.0f} s" if took >= 1 else f"{took:.1f} s"
 
 
-def looked(stats: Stats) -> str:
+def format_coverage(stats: IncidentCosts) -> str:
     """`4 hosts looked at with 88 checks`. A host that was asked and answered nothing was not looked at."""
     if not stats.hosts:
         return "no host looked at"
     if stats.silent >= stats.hosts:
-        return f"{_hosts(stats.hosts)} asked, none answered" if stats.hosts > 1 else "1 host asked, and it did not answer"
-    return f"{_answered(stats)} looked at with {_checks(stats)}"
+        return f"{_format_hosts(stats.hosts)} asked, none answered" if stats.hosts > 1 else "1 host asked, and it did not answer"
+    return f"{_format_answered_hosts(stats)} looked at with {_format_checks(stats)}"
 
 
-def cost(stats: Stats) -> str:
+def format_cost(stats: IncidentCosts) -> str:
     """`88 checks on 4 hosts in 12 s`; empty where nothing was asked."""
-    return f"{_checks(stats)} on {_answered(stats)} in {seconds(stats)}" if stats.checks else ""
+    return f"{_format_checks(stats)} on {_format_answered_hosts(stats)} in {format_makespan(stats)}" if stats.checks else ""
 
 
-def took(stats: Stats) -> str:
+def format_hosts_and_makespan(stats: IncidentCosts) -> str:
     """`4 hosts in 12 s`; empty where nothing was asked."""
-    return f"{_answered(stats)} in {seconds(stats)}" if stats.checks else ""
+    return f"{_format_answered_hosts(stats)} in {format_makespan(stats)}" if stats.checks else ""
 
 
-def silent_hosts(facts: Iterable[Fact]) -> int:
+def count_unobserved_hosts(facts: Iterable[Fact]) -> int:
     """How many hosts were asked and answered nothing."""
     asked: set[str] = set()
     answered: set[str] = set()
@@ -48,13 +48,13 @@ def silent_hosts(facts: Iterable[Fact]) -> int:
     return len(asked - answered)
 
 
-def _answered(stats: Stats) -> str:
-    return f"{stats.hosts - stats.silent} of {_hosts(stats.hosts)}" if stats.silent else _hosts(stats.hosts)
+def _format_answered_hosts(stats: IncidentCosts) -> str:
+    return f"{stats.hosts - stats.silent} of {_format_hosts(stats.hosts)}" if stats.silent else _format_hosts(stats.hosts)
 
 
-def _hosts(count: int) -> str:
+def _format_hosts(count: int) -> str:
     return f"{count} host{'s' * (count != 1)}"
 
 
-def _checks(stats: Stats) -> str:
+def _format_checks(stats: IncidentCosts) -> str:
     return f"{stats.checks} check{'s' * (stats.checks != 1)}"

@@ -6,39 +6,39 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from graph.reading.logs import read_log
-from graph.reading.pasted import Pasted, read_pasted
+from graph.reading.logs import digest_log
+from graph.reading.pasted import PastedFacts, extract_pasted_facts
 from graph.state import LogDigest
 from kb.logs.templates.filters import FILTERS, FilterRule
-from tools.apart import beside
+from tools.apart import run_in_parallel
 from tools.checks import CHECKS
 from tools.checks.row import Check
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class TextExtraction:
     """What was read of it."""
 
-    pasted: Pasted
+    pasted: PastedFacts
     digest: LogDigest | None = None
 
 
-class Reader(Protocol):
+class TextReader(Protocol):
     """Reads a text without holding up the loop; None where it takes longer than anybody would wait for."""
 
-    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> HandedIn | None: ...
+    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None: ...
 
 
-def read_handed_in(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> HandedIn:
+def extract_text(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> TextExtraction:
     """All of it."""
-    return HandedIn(read_pasted(text, checks), read_log(name, sha256, text, now))
+    return TextExtraction(extract_pasted_facts(text, checks), digest_log(name, sha256, text, now))
 
 
-def read_with_site(
+def extract_text_with_site(
     folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
     name: str, sha256: str, text: str, now: datetime,
-) -> HandedIn:  # fmt: skip
-    """As `read_handed_in`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
+) -> TextExtraction:  # fmt: skip
+    """As `extract_text`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
     checks, which may know what others do not; `rules` and `filters`: those of its rules and filters for lines of logs; `programs`: the folders
     of programs that checks may name. Raises BadChecks, BadRules and BadFilters."""
     checks: Mapping[str, Check] = CHECKS
@@ -47,13 +47,13 @@ def read_with_site(
 
         checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
     if rules:
-        from tools.checks.site.ruled import with_rules
+        from tools.checks.site.ruled import add_rules
         from tools.checks.site.rules import load_rules
 
-        checks = with_rules(checks, load_rules(*rules))
+        checks = add_rules(checks, load_rules(*rules))
     regular: Sequence[FilterRule] = FILTERS
     if filters:
-        from tools.checks.site.filters import load_filters, rules_for
+        from tools.checks.site.filters import load_filters, select_filter_rules
 
-        regular = rules_for(text, load_filters(*filters))
-    return HandedIn(*beside(lambda: read_pasted(text, checks), lambda: read_log(name, sha256, text, now, regular)))
+        regular = select_filter_rules(text, load_filters(*filters))
+    return TextExtraction(*run_in_parallel(lambda: extract_pasted_facts(text, checks), lambda: digest_log(name, sha256, text, now, regular)))

@@ -3,24 +3,24 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from tools.inventory.nearest import slips
+from tools.inventory.nearest import compute_edit_distance
 
-NO_HOST = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
+NON_HOST_PATTERN = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
 """GPU models, devices and other things that are numbered like hosts."""
-_HOST_WORD = re.compile(
+_HOST_WORD_PATTERN = re.compile(
     r"(?:gpu|node|host|srv|server|compute|machine)(?:[-_](?:0\d{1,3}|\d{3,4})|0\d{1,3})$|[dh]gx[-_]?0\d{1,3}$", re.IGNORECASE
 )
 """Names that are hosts in any fleet: a word for one and a number that counts no devices."""
-_PRIVATE = frozenset({"local", "localdomain", "internal", "intranet", "lan", "corp", "private", "cluster"})
+_PRIVATE_DOMAINS = frozenset({"local", "localdomain", "internal", "intranet", "lan", "corp", "private", "cluster"})
 """Last labels that no two sites share, so that they say nothing about whose host it is."""
-_FILES = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
-_NUMBER = re.compile(r"^(.*?)(\d+)$")
-_PIECE = re.compile(r"[^\W\d_]+|[0-9]+")
-_MOST_DEVICES = 16
+_FILE_EXTENSIONS = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
+_TRAILING_NUMBER_PATTERN = re.compile(r"^(.*?)(\d+)$")
+_PIECE_PATTERN = re.compile(r"[^\W\d_]+|[0-9]+")
+_MAX_DEVICES_PER_HOST = 16
 """GPUs of one machine: `gpu19` is no GPU."""
 
 
-class HostBook:
+class HostIndex:
     """The known hosts under the spellings people use: any case, short or full name, a number with other zeros where that is unambiguous.
     `known`: hosts, or every name of theirs and the host that it is of. Written once for each inventory: its cost is that of all hosts."""
 
@@ -29,88 +29,88 @@ class HostBook:
         short = [(name.partition(".")[0].lower(), host) for name, host in host_of.items()]
         self._domains = domains
         self._exact = {name.lower(): host for name, host in host_of.items()}
-        self._short = _unique(short)
-        self._numbered = _unique((key, host) for name, host in short if (key := _key(name)))
-        self._spelt = _unique((_pieces(name), host) for name, host in short)
-        self.stems = {stem for host in known if (stem := stem_of(host))}
-        self._padded = {stem_of(host) for host in known if digits_of(host).startswith("0")}
-        self._letters = {letters_of(stem) for stem in self.stems}
-        self._numbers = {number for host in known if (number := digits_of(host))}
+        self._short = _index_unique(short)
+        self._numbered = _index_unique((key, host) for name, host in short if (key := _get_number_key(name)))
+        self._spelt = _index_unique((_normalize_pieces(name), host) for name, host in short)
+        self.stems = {stem for host in known if (stem := get_stem(host))}
+        self._padded = {get_stem(host) for host in known if get_digits(host).startswith("0")}
+        self._letters = {strip_separators(stem) for stem in self.stems}
+        self._numbers = {number for host in known if (number := get_digits(host))}
         self._width = max(map(len, self._numbers), default=1)
         self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
         """Hosts whose names are words."""
-        self._of_number = _unique((digits, host) for name, host in short if (digits := digits_of(name)))
-        self._of_count = _unique((str(int(digits)), host) for name, host in short if 0 < len(digits := digits_of(name)) < 10)
+        self._of_number = _index_unique((digits, host) for name, host in short if (digits := get_digits(name)))
+        self._of_count = _index_unique((str(int(digits)), host) for name, host in short if 0 < len(digits := get_digits(name)) < 10)
 
     def __bool__(self) -> bool:
         return bool(self._exact)
 
-    def called(self, number: str) -> str | None:
+    def find_by_digits(self, number: str) -> str | None:
         """The one host that has this number, in this very spelling."""
         return self._of_number.get(number)
 
-    def knows(self, name: str) -> str | None:
+    def find_host(self, name: str) -> str | None:
         """The known host of this name."""
         lowered = name.lower().rstrip(".")
         short, _, domain = lowered.partition(".")
         found = self._exact.get(lowered) or self._short.get(lowered)
-        if found or not self._ours(domain):
+        if found or not self._is_own_domain(domain):
             return found
-        return (self._short.get(short) if domain else None) or self._with_other_zeros(short)
+        return (self._short.get(short) if domain else None) or self._find_with_other_zeros(short)
 
-    def nearly(self, name: str) -> str | None:
+    def find_similar_host(self, name: str) -> str | None:
         """The one known host with the same letters and number, where only separators differ or no known host has a domain to tell by."""
         short, _, domain = name.lower().partition(".")
         if domain and self._domains:
             return None
-        return self._short.get(short) or self._with_other_zeros(short) or self._spelt.get(_pieces(short))
+        return self._short.get(short) or self._find_with_other_zeros(short) or self._spelt.get(_normalize_pieces(short))
 
-    def _ours(self, domain: str) -> bool:
+    def _is_own_domain(self, domain: str) -> bool:
         """Whether a short name with this behind it may be one of the known hosts. A file is called after a host, too."""
         if self._domains is None or "." not in domain:
             return True
         if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
             return True
         last = domain.rpartition(".")[2]
-        return last in _FILES or (not self._domains and last in _PRIVATE)
+        return last in _FILE_EXTENSIONS or (not self._domains and last in _PRIVATE_DOMAINS)
 
-    def _with_other_zeros(self, short: str) -> str | None:
+    def _find_with_other_zeros(self, short: str) -> str | None:
         """More zeros than the inventory writes are a slip only where it writes none."""
-        host = self._numbered.get(_key(short)) if _key(short) else None
-        return host if host and (len(short) < len(host.partition(".")[0]) or stem_of(short) not in self._padded) else None
+        host = self._numbered.get(_get_number_key(short)) if _get_number_key(short) else None
+        return host if host and (len(short) < len(host.partition(".")[0]) or get_stem(short) not in self._padded) else None
 
-    def has(self, name: str) -> bool:
+    def has_spelling(self, name: str) -> bool:
         """It is known in this very spelling."""
         return name.lower() in self._exact or name.lower() in self._short
 
-    def resembles(self, name: str) -> bool:
+    def is_numbered_alike(self, name: str) -> bool:
         """It is numbered like the known hosts."""
-        return stem_of(name) in self.stems
+        return get_stem(name) in self.stems
 
     def is_numbered(self, name: str) -> bool:
         """It is a host of a row of them, known or not, or one that is known but for its separators."""
-        return bool(self.knows(name)) or self.resembles(name) or bool(self.looks_like_one(name) and self.nearly(name))
+        return bool(self.find_host(name)) or self.is_numbered_alike(name) or bool(self.looks_like_host(name) and self.find_similar_host(name))
 
-    def looks_like_one(self, name: str) -> bool:
+    def looks_like_host(self, name: str) -> bool:
         """Numbered like the known hosts, spelt almost like one of them, or called what hosts are called anywhere."""
-        return self.resembles(name) or self._misspelt(name) or bool(self._exact and _HOST_WORD.match(name.partition(".")[0]))
+        return self.is_numbered_alike(name) or self._is_misspelt(name) or bool(self._exact and _HOST_WORD_PATTERN.match(name.partition(".")[0]))
 
-    def _misspelt(self, name: str) -> bool:
+    def _is_misspelt(self, name: str) -> bool:
         """Other separators, or one slip in the letters before the very number of a known host. `gpu3` and `gpu-12` are devices."""
-        letters, digits = letters_of(stem_of(name)), digits_of(name)
+        letters, digits = strip_separators(get_stem(name)), get_digits(name)
         if len(letters) < 2 or not digits:
             return False
         if letters in self._letters:
-            return not NO_HOST.match(name) or digits[:-1].startswith("0") or int(digits[:9]) >= _MOST_DEVICES
-        if len(digits) < 2 or (NO_HOST.match(name) and not digits.startswith("0")):
+            return not NON_HOST_PATTERN.match(name) or digits[:-1].startswith("0") or int(digits[:9]) >= _MAX_DEVICES_PER_HOST
+        if len(digits) < 2 or (NON_HOST_PATTERN.match(name) and not digits.startswith("0")):
             return False
-        return digits in self._numbers and any(len(theirs) > 2 and slips(letters, theirs) == 1 for theirs in self._letters)
+        return digits in self._numbers and any(len(theirs) > 2 and compute_edit_distance(letters, theirs) == 1 for theirs in self._letters)
 
-    def numbered(self, number: int) -> str | None:
+    def find_by_number(self, number: int) -> str | None:
         """The one host of this number."""
         return self._of_count.get(str(number))
 
-    def name_of(self, number: int) -> str | None:
+    def build_name(self, number: int) -> str | None:
         """What the host of this number would be called, where all hosts are numbered alike."""
         if len(self.stems) != 1:
             return None
@@ -118,24 +118,24 @@ class HostBook:
         return f"{stem}{str(number).zfill(self._width if stem in self._padded else 1)}"
 
 
-def stem_of(name: str) -> str:
+def get_stem(name: str) -> str:
     """What stands before the number of a name; empty without a number."""
-    found = _NUMBER.match(name.partition(".")[0].lower())
+    found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0].lower())
     return found[1] if found and found[1] else ""
 
 
-def digits_of(name: str) -> str:
+def get_digits(name: str) -> str:
     """The number at the end of a name, as written."""
-    found = _NUMBER.match(name.partition(".")[0])
+    found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0])
     return found[2] if found else ""
 
 
-def letters_of(stem: str) -> str:
+def strip_separators(stem: str) -> str:
     """Without separators."""
     return re.sub(r"[-_]", "", stem.lower())
 
 
-def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+def _index_unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     twice: set[str] = set()
     for key, host in pairs:
@@ -144,11 +144,11 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     return {key: host for key, host in found.items() if key not in twice}
 
 
-def _pieces(short: str) -> str:
+def _normalize_pieces(short: str) -> str:
     """Its letters and numbers, without zeros and separators: `gpu_003` and `gpu3` are one."""
-    return " ".join(str(int(piece)) if piece.isdecimal() and len(piece) < 10 else piece for piece in _PIECE.findall(short))
+    return " ".join(str(int(piece)) if piece.isdecimal() and len(piece) < 10 else piece for piece in _PIECE_PATTERN.findall(short))
 
 
-def _key(short: str) -> str:
-    found = _NUMBER.match(short.lower())
+def _get_number_key(short: str) -> str:
+    found = _TRAILING_NUMBER_PATTERN.match(short.lower())
     return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""

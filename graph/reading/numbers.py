@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-NUMBERS: Final[tuple[tuple[str, str], ...]] = (
+METRIC_PHRASES: Final[tuple[tuple[str, str], ...]] = (
     ("gpu.temp.memory", "memory temperature, memory temperatures, memory temps, hbm temperature, hbm temperatures, hbm temps"),
     ("gpu.ecc.dram_uncorrectable_total", "uncorrectable, uncorrected, double bit"),
     ("gpu.ecc.dram_correctable_total", "ecc, correctable, corrected, single bit"),
@@ -19,7 +19,7 @@ NUMBERS: Final[tuple[tuple[str, str], ...]] = (
     ("gpu.memory.used", "memory, vram, memory use, memory usage"),
 )
 """Key, and the words and phrases for it; the first row that is named counts."""
-OF_CHECKS: Final = {
+CHECK_METRICS: Final = {
     "smi": "gpu.temp.core",
     "nvlink": "nvlink.speed",
     "lspci": "pcie.width",
@@ -27,15 +27,15 @@ OF_CHECKS: Final = {
     "nccl2": "nccl.pair_busbw",
 }
 """What is drawn of a check where no number is named. Any other check prints words, of which a picture says no more than the text."""
-USUAL = "gpu.temp.core"
+DEFAULT_METRIC = "gpu.temp.core"
 """What people mean who say no more than heat map, where no number of GPUs decided anything."""
-MOST_READ = 2000
+MAX_CHARS = 2000
 
 
-def number_of(text: str, check: str, usual: str = USUAL) -> str:
+def find_metric(text: str, check: str, usual: str = DEFAULT_METRIC) -> str:
     """A key; empty where no number of a GPU is meant. `usual` is what a heat map is of where nothing more is said."""
-    words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MOST_READ].casefold())).replace('heat map', 'heatmap')} "
-    if check and check not in OF_CHECKS:
+    words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MAX_CHARS].casefold())).replace('heat map', 'heatmap')} "
+    if check and check not in CHECK_METRICS:
         return ""
-    named = next((key for key, phrases in NUMBERS if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
-    return named or OF_CHECKS.get(check, usual if " heatmap " in words else "")
+    named = next((key for key, phrases in METRIC_PHRASES if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
+    return named or CHECK_METRICS.get(check, usual if " heatmap " in words else "")

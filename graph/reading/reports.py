@@ -5,24 +5,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from graph.reading.fine_hosts import hosts_called_fine
-from graph.reading.host_book import HostBook
-from graph.reading.hosts import hosts_in, job_in
-from graph.reading.times import window
-from kb.logs.job.ranks import untag
-from kb.logs.job.reader import job_events
-from kb.logs.kernel.reader import kernel_events
+from graph.reading.fine_hosts import find_hosts_called_healthy
+from graph.reading.host_book import HostIndex
+from graph.reading.hosts import find_hosts, find_job_id
+from graph.reading.times import parse_time_window
+from kb.logs.job.ranks import split_rank_tag
+from kb.logs.job.reader import list_job_events
+from kb.logs.kernel.reader import list_kernel_events
 from kb.logs.timestamps import find_time
-from kb.taxonomy.symptoms import symptoms_in, symptoms_of
+from kb.taxonomy.symptoms import find_symptoms, map_signatures_to_symptoms
 
-LONGEST = 200_000
+MAX_REPORT_CHARS = 200_000
 """Characters that are read for words; a log as long as that is an attachment, and its facts are read elsewhere."""
-_LONGEST_WORDS = 20_000
-_XID = re.compile(
+_MAX_PROSE_CHARS = 20_000
+_XID_PATTERN = re.compile(
     r"\b(?P<kind>s?xid)s?(?: errors?| codes?)?(?: \([^)\n]{1,40}\))?[ :=#]{0,3}(?P<code>\d{1,5})\b(?!\s*(?:gpus?|nodes?|times)\b)",
     re.IGNORECASE,
 )
-_LOG = re.compile(
+_LOG_LINE_PATTERN = re.compile(
     r"^\s{0,3}(?:\[[^\]\n]{1,60}\]|==> |<\d{1,3}>|Traceback |\{\"|[EWIF]\d{3,4} |\d{1,5},\d+,\d+,|\S{1,80}:\d+:\d+ \[\d+\])|"
     r"NCCL (?:WARN|INFO)|NVRM: |^\s+File \"|"
     r"^(?:[\w.]{1,80}\.)?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)(?::|$)|mlx5_core |^slurmstepd:|^\s{2,}\S.{0,200}[({=]"
@@ -30,7 +30,7 @@ _LOG = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Understanding:
+class ParsedReport:
     """`hosts` are known ones only, without those that the text calls fine. `signatures` are error classes, `xid:79`, `sxid:20034` and kernel events,
     as the text quotes them."""
 
@@ -45,25 +45,25 @@ class Understanding:
     signatures: tuple[str, ...] = ()
 
 
-def understand(
-    text: str, known_hosts: Collection[str] | HostBook, now: datetime, domains: Collection[str] | None = None, *, lenient: bool = False
-) -> Understanding:
+def parse_report(
+    text: str, known_hosts: Collection[str] | HostIndex, now: datetime, domains: Collection[str] | None = None, *, lenient: bool = False
+) -> ParsedReport:
     """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` and `lenient`
-    as of `hosts_in`.
+    as of `find_hosts`.
     """
-    text = text[:LONGEST]
-    prose = _prose(text)
-    signatures = _signatures(text, now)
-    book = known_hosts if isinstance(known_hosts, HostBook) else HostBook(known_hosts, domains)
-    named = hosts_in(text[:_LONGEST_WORDS], book, lenient=lenient)
-    fine = hosts_called_fine(text, book)
-    since, until = window(prose, now)
-    symptoms = tuple(dict.fromkeys((*symptoms_in(prose), *symptoms_of(signatures))))
-    return Understanding(
+    text = text[:MAX_REPORT_CHARS]
+    prose = _select_prose(text)
+    signatures = _find_signatures(text, now)
+    book = known_hosts if isinstance(known_hosts, HostIndex) else HostIndex(known_hosts, domains)
+    named = find_hosts(text[:_MAX_PROSE_CHARS], book, lenient=lenient)
+    fine = find_hosts_called_healthy(text, book)
+    since, until = parse_time_window(prose, now)
+    symptoms = tuple(dict.fromkeys((*find_symptoms(prose), *map_signatures_to_symptoms(signatures))))
+    return ParsedReport(
         hosts=tuple(host for host in named.hosts if host not in fine),
         unknown_hosts=named.unknown,
         read_as=dict(named.read_as),
-        job=job_in(prose) or job_in(text[:_LONGEST_WORDS]),
+        job=find_job_id(prose) or find_job_id(text[:_MAX_PROSE_CHARS]),
         since=since,
         until=until,
         symptoms=symptoms or ("vague",),
@@ -71,27 +71,27 @@ def understand(
     )
 
 
-def _prose(text: str) -> str:
+def _select_prose(text: str) -> str:
     """The lines that a person wrote. Where most lines are a log's, the few that do not look like it are the log's as well."""
     lines = [line for line in text.split("\n") if line.strip()]
-    said = [line for line in lines if not is_log(line)]
+    said = [line for line in lines if not is_log_line(line)]
     if len(lines) > 20 and len(said) * 2 < len(lines):
         return ""
-    return "\n".join(said)[:_LONGEST_WORDS]
+    return "\n".join(said)[:_MAX_PROSE_CHARS]
 
 
-def is_log(line: str) -> bool:
+def is_log_line(line: str) -> bool:
     """Whether a line was printed by a program."""
-    return bool(_LOG.search(line[:400])) or (untag(line)[0] is not None) or (line[:1].isdigit() and find_time(line[:40]) is not None)
+    return bool(_LOG_LINE_PATTERN.search(line[:400])) or (split_rank_tag(line)[0] is not None) or (line[:1].isdigit() and find_time(line[:40]) is not None)
 
 
-def _signatures(text: str, now: datetime) -> tuple[str, ...]:
-    kernel = [_kernel_name(event.kind, event.value) for event in kernel_events(text, now)]
-    quoted = [f"{found['kind'].lower()}:{int(found['code'])}" for found in _XID.finditer(text)]
-    errors = sorted(job_events(text, now), key=lambda event: (not event.attrs["first"], bool(event.attrs["consequence"])))
+def _find_signatures(text: str, now: datetime) -> tuple[str, ...]:
+    kernel = [_format_kernel_signature(event.kind, event.value) for event in list_kernel_events(text, now)]
+    quoted = [f"{found['kind'].lower()}:{int(found['code'])}" for found in _XID_PATTERN.finditer(text)]
+    errors = sorted(list_job_events(text, now), key=lambda event: (not event.attrs["first"], bool(event.attrs["consequence"])))
     return tuple(dict.fromkeys((*kernel, *quoted, *(str(event.value) for event in errors))))
 
 
-def _kernel_name(kind: str, value: object) -> str:
+def _format_kernel_signature(kind: str, value: object) -> str:
     name = kind.removeprefix("kernel.")
     return f"{name}:{value}" if name in ("xid", "sxid") else name

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from graph.report import Report
-from tools.inventory.jobs import WhyNowhere
-from tools.inventory.nearest import MOST_SAID, UnknownName, in_words
+from tools.inventory.jobs import NoHostsReason
+from tools.inventory.nearest import MAX_LISTED_NAMES, UnknownName, format_unknown_names
 
 
-def hosts_said(unknown: Sequence[UnknownName]) -> str:
+def format_unknown_hosts(unknown: Sequence[UnknownName]) -> str:
     """One sentence; empty without any."""
-    words = in_words(unknown)
+    words = format_unknown_names(unknown)
     return f"{words[0].upper()}{words[1:]}." if words.startswith(("not in", "none of")) else f"{words}." if words else ""
 
 
-NOWHERE: Mapping[WhyNowhere, str] = {
+UNKNOWN_JOB_SENTENCES: Mapping[NoHostsReason, str] = {
     "": "No scheduler could tell me where job {job} runs.",
     "nobody": "There is no scheduler that I could ask where job {job} runs.",
     "not_known": "Slurm knows no job {job}, nor does its accounting list one.",
@@ -25,20 +25,20 @@ NOWHERE: Mapping[WhyNowhere, str] = {
 }
 
 
-def job_said(job: str, why: WhyNowhere) -> str:
+def format_unknown_job(job: str, why: NoHostsReason) -> str:
     """One sentence; empty without a job."""
-    return NOWHERE[why].format(job=job) if job else ""
+    return UNKNOWN_JOB_SENTENCES[why].format(job=job) if job else ""
 
 
-def readings_said(read_as: Mapping[str, str]) -> str:
+def format_name_readings(read_as: Mapping[str, str]) -> str:
     """Say which names were taken for which hosts; empty without any."""
     rows = [f"{name} as {host}" for name, host in read_as.items()]
-    more = f", and {len(rows) - MOST_SAID} more likewise" if len(rows) > MOST_SAID else ""
-    return f"I read {', '.join(rows[:MOST_SAID])}{more}." if rows else ""
+    more = f", and {len(rows) - MAX_LISTED_NAMES} more likewise" if len(rows) > MAX_LISTED_NAMES else ""
+    return f"I read {', '.join(rows[:MAX_LISTED_NAMES])}{more}." if rows else ""
 
 
-def said_in(report: Report) -> tuple[str, ...]:
+def format_report_unknowns(report: Report) -> tuple[str, ...]:
     """What a report has to say of such names."""
     return tuple(
-        filter(None, (readings_said(report.read_as), hosts_said(report.unknown_hosts), job_said(report.unknown_job, report.why_nowhere)))
+        filter(None, (format_name_readings(report.read_as), format_unknown_hosts(report.unknown_hosts), format_unknown_job(report.unknown_job, report.why_nowhere)))
     )

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 NodeKind = Literal["proposition", "verification", "critique", "refinement", "remedy"]
 """A cause on the table; a fact that was looked at, or a look that failed; an objection; what moved a belief beside facts; a step of a fix."""
 EdgeKind = Literal["supports", "decides", "contradicts", "leaves open", "objects to", "moves", "calls for"]
-LONGEST_SAID: Final = 200
+MAX_TEXT_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,15 @@ class ReasonGraph:
     def by_id(self) -> dict[str, ReasonNode]:
         return {node.id: node for node in self.nodes}
 
-    def of_kind(self, *kinds: NodeKind) -> list[ReasonNode]:
+    def list_nodes(self, *kinds: NodeKind) -> list[ReasonNode]:
         """Those nodes, in their order."""
         return [node for node in self.nodes if node.kind in kinds]
 
-    def into(self, node: ReasonNode, *kinds: EdgeKind) -> list[tuple[ReasonEdge, ReasonNode]]:
+    def list_incoming(self, node: ReasonNode, *kinds: EdgeKind) -> list[tuple[ReasonEdge, ReasonNode]]:
         """The edges that end at a node, each with where it begins."""
         return [(edge, self.by_id[edge.source]) for edge in self.edges if edge.target == node.id and (not kinds or edge.kind in kinds)]
 
-    def text(self) -> str:
+    def serialize(self) -> str:
         """As it is kept: JSON, defaults left out, a node or an edge a line."""
         head: dict[str, Any] = {
             "schema": 1,
@@ -80,32 +80,32 @@ class ReasonGraph:
             "catalogue": self.catalogue,
         }
         head |= {"ground": dict(self.ground)} if self.ground else {}
-        return "\n".join(json.dumps(row, ensure_ascii=False) for row in (head, *map(_plain, self.nodes), *map(_plain, self.edges)))
+        return "\n".join(json.dumps(row, ensure_ascii=False) for row in (head, *map(_to_plain_dict, self.nodes), *map(_to_plain_dict, self.edges)))
 
     @classmethod
-    def read(cls, text: str) -> "ReasonGraph":
+    def parse(cls, text: str) -> "ReasonGraph":
         """The inverse of `text`. ValueError where it is none."""
         try:
             head, *rows = [json.loads(line) for line in text.split("\n") if line]
-            nodes = tuple(ReasonNode(**_frozen(row)) for row in rows if "id" in row)
+            nodes = tuple(ReasonNode(**_freeze_lists(row)) for row in rows if "id" in row)
             edges = tuple(ReasonEdge(**row) for row in rows if "source" in row)
             return cls(head["incident"], head["item"], head["outcome"], head["catalogue"], nodes, edges, head.get("ground") or {})
         except (KeyError, TypeError, AttributeError) as why:
             raise ValueError(f"not a kept reasoning: {why}") from why
 
-    def document(self) -> dict[str, Any]:
+    def to_json_document(self) -> dict[str, Any]:
         """As `rackmedic explain --json` prints it."""
         return {
             "schema": 1,
             "incident": self.incident,
             "item": self.item,
             "outcome": self.outcome,
-            "nodes": [_plain(node) for node in self.nodes],
-            "edges": [_plain(edge) for edge in self.edges],
+            "nodes": [_to_plain_dict(node) for node in self.nodes],
+            "edges": [_to_plain_dict(edge) for edge in self.edges],
         }
 
 
-def numbered(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
+def deduplicate_nodes(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
     """Each once: of several with one id the first."""
     first: dict[str, ReasonNode] = {}
     for row in rows:
@@ -113,16 +113,16 @@ def numbered(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
     return tuple(first.values())
 
 
-def _plain(row: ReasonNode | ReasonEdge) -> dict[str, Any]:
+def _to_plain_dict(row: ReasonNode | ReasonEdge) -> dict[str, Any]:
     usual = {one.name: one.default for one in fields(row)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(row).items() if value != usual[name]}
 
 
-def _frozen(row: dict[str, Any]) -> dict[str, Any]:
+def _freeze_lists(row: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """One line, of bounded length."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SAID else f"{line[: LONGEST_SAID - 1]}…"
+    return line if len(line) <= MAX_TEXT_CHARS else f"{line[: MAX_TEXT_CHARS - 1]}…"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from kb.catalogues.table import rows
+from kb.catalogues.table import load_table
 
 Precision = Literal["bf16", "fp16", "fp8", "tf32"]
 PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "tf32")
@@ -40,32 +40,32 @@ class Accelerator:
     source: str
     clock_source: str
 
-    def peak(self, precision: Precision) -> float | None:
+    def get_peak_flops(self, precision: Precision) -> float | None:
         """Dense FLOP/s of matrix products, None where it has no such unit."""
         return dict(self.flops).get(precision)
 
-    def share_at(self, mhz: float | None) -> float:
+    def get_clock_share(self, mhz: float | None) -> float:
         """The part of its peak that a GPU has at an SM clock; no clock above the rated one is relied on."""
         return 1.0 if mhz is None else min(1.0, max(mhz, 1.0) / self.rated_mhz)
 
-    def fits(self, product: str) -> bool:
+    def matches_product(self, product: str) -> bool:
         """Whether nvidia-smi's product name is one of it."""
         return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
 
 
 @cache
-def accelerators() -> dict[str, Accelerator]:
+def load_accelerators() -> dict[str, Accelerator]:
     """Every GPU by its name."""
-    return {row["name"]: _accelerator(row) for row in rows("accelerators")}
+    return {row["name"]: _build_accelerator(row) for row in load_table("accelerators")}
 
 
 @lru_cache(maxsize=256)
-def of_product(product: str) -> Accelerator | None:
+def find_accelerator(product: str) -> Accelerator | None:
     """The GPU that nvidia-smi calls so."""
-    return next((one for one in accelerators().values() if one.fits(product)), None)
+    return next((one for one in load_accelerators().values() if one.matches_product(product)), None)
 
 
-def _accelerator(row: dict[str, str]) -> Accelerator:
+def _build_accelerator(row: dict[str, str]) -> Accelerator:
     return Accelerator(
         name=row["name"],
         arch=row["arch"],

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from kb.catalogues.table import rows
+from kb.catalogues.table import load_table
 
 Effect = Literal["crash", "hang", "corruption", "slow"]
-Numbers = tuple[int, ...]
+VersionNumbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class BadNcclRange:
     """One range of versions, both ends in it. `fixed`: the first good one, "" when unknown; `where`: on what machines, "" for all."""
 
-    first: Numbers
-    last: Numbers
+    first: VersionNumbers
+    last: VersionNumbers
     fixed: str
     effect: Effect
     where: str
@@ -25,29 +25,29 @@ class Bad:
 
 
 @cache
-def catalogue() -> tuple[Bad, ...]:
+def load_bad_ranges() -> tuple[BadNcclRange, ...]:
     """Every range."""
     return tuple(
-        Bad(
-            numbers(row["first"]),
-            numbers(row["last"]),
+        BadNcclRange(
+            parse_version(row["first"]),
+            parse_version(row["last"]),
             row["fixed"],
             row["effect"],  # type: ignore[arg-type]  # a test checks every row
             row["where"],
             row["meaning"],
             row["source"],
         )
-        for row in rows("nccl")
+        for row in load_table("nccl")
     )
 
 
-def numbers(version: str) -> Numbers:
+def parse_version(version: str) -> VersionNumbers:
     """2.27.7 of `2.27.7+cuda12.4`; nothing of what is no version."""
     found = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def known_bad(version: str) -> tuple[Bad, ...]:
+def find_known_bad(version: str) -> tuple[BadNcclRange, ...]:
     """What is known against a version; nothing where it has fewer than three parts."""
-    asked = numbers(version)
-    return tuple(row for row in catalogue() if len(asked) == 3 and row.first <= asked <= row.last)
+    asked = parse_version(version)
+    return tuple(row for row in load_bad_ranges() if len(asked) == 3 and row.first <= asked <= row.last)

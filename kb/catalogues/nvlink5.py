@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from kb.catalogues.table import rows
+from kb.catalogues.table import load_table
 
-CODES = range(144, 151)
+NVLINK5_XIDS = range(144, 151)
 Severity = Literal["fatal", "link", "nonfatal"]
-_WORST: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
+_SEVERITY_RANKS: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class NvlinkError:
     """`action` is for now, `investigate` for later."""
 
     xid: int
@@ -28,47 +28,47 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    decoded: Decoded
+class _TableRow:
+    decoded: NvlinkError
     old: str
     new: str
     status: tuple[int, ...]
 
-    def fits(self, intrinfo: int, errorstatus: int, before_r575: bool) -> bool:
-        return _matches(self.old if before_r575 else self.new, intrinfo) and _has(self.status, errorstatus)
+    def matches(self, intrinfo: int, errorstatus: int, before_r575: bool) -> bool:
+        return _matches_bits(self.old if before_r575 else self.new, intrinfo) and _matches_status(self.status, errorstatus)
 
 
-def decode(xid: int, intrinfo: int | str, errorstatus: int | str, driver: str = "") -> Decoded | None:
+def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, driver: str = "") -> NvlinkError | None:
     """What an error means, or None where the table does not say. Of several errors reported at once the worst.
 
     Words may be numbers or hex text. `driver` (`570.86.15`) selects the layout; without it the newer one is tried first.
     """
     try:
-        words = _number(intrinfo), _number(errorstatus)
+        words = _parse_hex(intrinfo), _parse_hex(errorstatus)
     except ValueError:
         return None
-    layouts = (True, False) if driver and _branch(driver) < 575 else (False, True)
+    layouts = (True, False) if driver and _parse_driver_branch(driver) < 575 else (False, True)
     for before_r575 in layouts[:1] if driver else layouts:
-        found = [row.decoded for row in _rows() if row.decoded.xid == xid and row.fits(*words, before_r575)]
+        found = [row.decoded for row in _load_rows() if row.decoded.xid == xid and row.matches(*words, before_r575)]
         if found:
-            return max(found, key=lambda row: _WORST[row.severity])
+            return max(found, key=lambda row: _SEVERITY_RANKS[row.severity])
     return None
 
 
 @cache
-def _rows() -> tuple[_Row, ...]:
-    return tuple(row for fields in rows("nvlink5") for row in _read(fields))
+def _load_rows() -> tuple[_TableRow, ...]:
+    return tuple(row for fields in load_table("nvlink5") for row in _parse_row(fields))
 
 
-def _read(row: Mapping[str, str]) -> Iterable[_Row]:
+def _parse_row(row: Mapping[str, str]) -> Iterable[_TableRow]:
     status = tuple(int(word, 16) for word in row["errorstatus"].split("/") if word)
-    yield _Row(_decoded(row, row["action"]), row["intrinfo_before_r575"], row["intrinfo"], status)
+    yield _TableRow(_build_error(row, row["action"]), row["intrinfo_before_r575"], row["intrinfo"], status)
     if row["action2"]:
-        yield _Row(_decoded(row, row["action2"]), row["action2_intrinfo_before_r575"], row["action2_intrinfo"], status)
+        yield _TableRow(_build_error(row, row["action2"]), row["action2_intrinfo_before_r575"], row["action2_intrinfo"], status)
 
 
-def _decoded(row: Mapping[str, str], action: str) -> Decoded:
-    return Decoded(
+def _build_error(row: Mapping[str, str], action: str) -> NvlinkError:
+    return NvlinkError(
         xid=int(row["xid"]),
         unit=row["unit"],
         action=action,
@@ -77,24 +77,24 @@ def _decoded(row: Mapping[str, str], action: str) -> Decoded:
     )
 
 
-def _matches(pattern: str, word: int) -> bool:
+def _matches_bits(pattern: str, word: int) -> bool:
     bits = f"{word & 0xFFFFFFFF:032b}"
     return bool(pattern) and all(want in ("-", have) for want, have in zip(pattern, bits, strict=True))
 
 
-def _has(wanted: tuple[int, ...], status: int) -> bool:
+def _matches_status(wanted: tuple[int, ...], status: int) -> bool:
     """An empty column fits anything. One-bit errors may be reported together; numbers must be equal."""
-    return not wanted or any(status == want or (_one_bit(want) and status & want) for want in wanted)
+    return not wanted or any(status == want or (_is_one_bit(want) and status & want) for want in wanted)
 
 
-def _one_bit(number: int) -> bool:
+def _is_one_bit(number: int) -> bool:
     return number.bit_count() == 1
 
 
-def _number(word: int | str) -> int:
+def _parse_hex(word: int | str) -> int:
     return word if isinstance(word, int) else int(word, 16)
 
 
-def _branch(driver: str) -> int:
+def _parse_driver_branch(driver: str) -> int:
     head = driver.partition(".")[0]
     return int(head) if head.isdigit() else 575

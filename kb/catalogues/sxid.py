@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from kb.catalogues.table import rows
+from kb.catalogues.table import load_table
 
 Fatal = Literal["always", "potentially", "no", "unstated"]
 
@@ -22,14 +22,14 @@ class SXid:
 
 
 @cache
-def catalogue() -> Mapping[int, SXid]:
+def load_sxids() -> Mapping[int, SXid]:
     """Every code that the switch driver can print."""
     return {
         int(row["sxid"]): SXid(int(row["sxid"]), row["name"], row["unit"], row["meaning"], row["fatal"])  # type: ignore[arg-type]  # tested
-        for row in rows("sxid")
+        for row in load_table("sxid")
     }
 
 
-def find(code: int) -> SXid | None:
+def find_sxid(code: int) -> SXid | None:
     """What a code means, or None where the catalogue does not know it."""
-    return catalogue().get(code)
+    return load_sxids().get(code)

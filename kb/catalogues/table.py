@@ -7,7 +7,7 @@ _FOLDER = Path(__file__).parent / "tables"
 
 
 @cache
-def rows(name: str) -> tuple[dict[str, str], ...]:
+def load_table(name: str) -> tuple[dict[str, str], ...]:
     """The rows of `tables/<name>.tsv` by column name."""
     head, *lines = (_FOLDER / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
     columns = head.split("\t")

@@ -6,14 +6,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal, Protocol
 
-from kb.catalogues.table import rows
+from kb.catalogues.table import load_table
 
 Critical = Literal["yes", "watch", "no"]
 Repeat = Literal["same_tpc", "same_gpu", "scattered"]
 
-TOGETHER_S = 60.0
+SAME_OCCASION_SECONDS = 60.0
 """Errors this close in time belong to one occasion."""
-ENOUGH_TO_REPEAT = 3
+MIN_REPEAT_OCCASIONS = 3
 """Occasions on which Xid 13 or 31 must come before its pattern says anything. One crash prints dozens of lines: that is one occasion."""
 
 
@@ -31,7 +31,7 @@ class Xid:
 
 
 class Occurrence(Protocol):
-    """An Xid event in a kernel log (kb.logs.event.Event has it)."""
+    """An Xid event in a kernel log (kb.logs.event.LogEvent has it)."""
 
     @property
     def kind(self) -> str: ...
@@ -48,17 +48,17 @@ class Occurrence(Protocol):
 
 
 @cache
-def catalogue() -> Mapping[int, Xid]:
+def load_xids() -> Mapping[int, Xid]:
     """Every code, 1 to 172."""
-    return {xid.code: xid for xid in map(_read, rows("xid"))}
+    return {xid.code: xid for xid in map(_parse_row, load_table("xid"))}
 
 
-def find(code: int) -> Xid | None:
+def find_xid(code: int) -> Xid | None:
     """What a code means, or None where the catalogue does not know it."""
-    return catalogue().get(code)
+    return load_xids().get(code)
 
 
-def repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 31)) -> dict[str, Repeat]:
+def classify_repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 31)) -> dict[str, Repeat]:
     """Device → how its application-looking errors repeat, for devices with enough of them.
 
     The same GPC and TPC on every occasion is hardware. One GPU only makes hardware likely; several GPUs make the program likely.
@@ -67,17 +67,17 @@ def repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 31)) -> di
     for event in events:
         if event.kind == "kernel.xid" and event.value in codes and event.device:
             by_device.setdefault(event.device, []).append(event)
-    times = {device: _occasions(own) for device, own in sorted(by_device.items())}
-    if len(times) > 1 and sum(times.values()) >= ENOUGH_TO_REPEAT and not _dominates(times):
+    times = {device: _count_occasions(own) for device, own in sorted(by_device.items())}
+    if len(times) > 1 and sum(times.values()) >= MIN_REPEAT_OCCASIONS and not _has_dominant_device(times):
         return dict.fromkeys(times, "scattered")
     return {
-        device: "same_tpc" if _one_place(by_device[device]) else "same_gpu"
+        device: "same_tpc" if _is_one_place(by_device[device]) else "same_gpu"
         for device, occasions in times.items()
-        if occasions >= ENOUGH_TO_REPEAT
+        if occasions >= MIN_REPEAT_OCCASIONS
     }
 
 
-def _read(row: Mapping[str, str]) -> Xid:
+def _parse_row(row: Mapping[str, str]) -> Xid:
     return Xid(
         code=int(row["xid"]),
         mnemonic=row["mnemonic"],
@@ -89,22 +89,22 @@ def _read(row: Mapping[str, str]) -> Xid:
     )
 
 
-def _occasions(events: Sequence[Occurrence]) -> int:
+def _count_occasions(events: Sequence[Occurrence]) -> int:
     """How often it happened: processes that met it, or moments more than TOGETHER_S apart. Where neither is known each event is one."""
     pids = {pid for event in events for pid in (event.attrs.get("pids") or [event.attrs.get("pid")]) if pid is not None}
-    spans = sorted(span for event in events if (span := _span(event)))
+    spans = sorted(span for event in events if (span := _get_time_span(event)))
     if not pids and not spans:
         return len(events)
     moments, until = 0, None
     for first, last, most in spans:
-        if until is None or (first - until).total_seconds() > TOGETHER_S:
+        if until is None or (first - until).total_seconds() > SAME_OCCASION_SECONDS:
             moments += 1
-        moments += min(most - 1, int((last - first).total_seconds() // TOGETHER_S))
+        moments += min(most - 1, int((last - first).total_seconds() // SAME_OCCASION_SECONDS))
         until = max(last, until or last)
     return max(moments, len(pids))
 
 
-def _span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
+def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
     """First and last time of an event that stands for several, and how many."""
     first, last = event.attrs.get("first"), event.attrs.get("last")
     if isinstance(first, str) and isinstance(last, str):
@@ -112,15 +112,15 @@ def _span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
     return (event.time, event.time, 1) if event.time else None
 
 
-def _one_place(events: Sequence[Occurrence]) -> bool:
+def _is_one_place(events: Sequence[Occurrence]) -> bool:
     """Whether every exception that names a place names the same, on enough occasions."""
     placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
     places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in placed}
     several = any("migs" in event.attrs for event in placed)  # each MIG instance counts its own GPCs
-    return len(places) == 1 and not several and _occasions(placed) >= ENOUGH_TO_REPEAT
+    return len(places) == 1 and not several and _count_occasions(placed) >= MIN_REPEAT_OCCASIONS
 
 
-def _dominates(times: Mapping[str, int]) -> bool:
+def _has_dominant_device(times: Mapping[str, int]) -> bool:
     """Whether one device has nearly all of them: a stray error elsewhere does not acquit it."""
     most = max(times.values())
-    return most >= ENOUGH_TO_REPEAT and most >= 0.75 * sum(times.values())
+    return most >= MIN_REPEAT_OCCASIONS and most >= 0.75 * sum(times.values())

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kb.redact import cleaned
+from kb.redact import redact_once
 
-LONGEST, MOST_MESSAGES, DEEPEST = 20_000, 200, 16
+MAX_TEXT_CHARS, MAX_MESSAGES, MAX_DEPTH = 20_000, 200, 16
 """Characters of a text, messages of a thread and levels of a formatted text that are kept."""
-SHORT: Final = 300
+MAX_NAME_CHARS: Final = 300
 """Characters of a name, a title or an address."""
-FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+FIELD_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "key", "issue_key", "number", "sys_id", "incident"),
     "title": ("title", "summary", "short_description", "subject", "problemkey"),
     "text": ("text", "description", "body", "rawtext", "content", "details"),
@@ -29,12 +29,12 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "label": ("label",),
 }
 """What we call it → what others do, the surest first."""
-_NOT_A_NAME = re.compile(r"[^a-z0-9]+")
-_PEOPLE: Final = ("login", "displayname", "real_name", "name", "id")
-_JIRA_NOTE = re.compile(r"(?P<time>[^;\n]{4,40});(?P<author>[^;\n]{1,80});(?P<text>.*)", re.DOTALL)
+_NOT_A_NAME_PATTERN = re.compile(r"[^a-z0-9]+")
+_PERSON_FIELDS: Final = ("login", "displayname", "real_name", "name", "id")
+_JIRA_NOTE_PATTERN = re.compile(r"(?P<time>[^;\n]{4,40});(?P<author>[^;\n]{1,80});(?P<text>.*)", re.DOTALL)
 
 
-class NotARow(Exception):
+class NotAnIncident(Exception):
     """Why something is no incident."""
 
 
@@ -80,38 +80,38 @@ class UnreadRow:
         return f"{self.where}: {self.why}"
 
 
-def row_of(given: Any, where: str, mapped: Mapping[str, str] | None = None) -> ExportRow:
+def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = None) -> ExportRow:
     """`where`: its name where it has no id. `mapped`: their column → our field. Raises NotARow."""
     if not isinstance(given, Mapping):
-        raise NotARow("is no mapping")
-    found = _fields(given, mapped or {})
-    text, title = _text(found.get("text")), _short(found.get("title"))
-    said = [ExportMessage(_person(found.get("author")), text)] if text else []
-    said += [one for one in _messages(found.get("messages")) if one.text][: MOST_MESSAGES - 1]
+        raise NotAnIncident("is no mapping")
+    found = _map_fields(given, mapped or {})
+    text, title = _extract_text(found.get("text")), _extract_short_text(found.get("title"))
+    said = [ExportMessage(_get_person_name(found.get("author")), text)] if text else []
+    said += [one for one in _iter_messages(found.get("messages")) if one.text][: MAX_MESSAGES - 1]
     if not title and not said:
-        raise NotARow(
+        raise NotAnIncident(
             "says nothing" if found else f"has none of the columns we know: {', '.join(map(str, given))[:200]}; name them with --map"
         )
     return ExportRow(
-        id=_short(found.get("id")) or where,
-        title=title or _first_line(said[0].text),
+        id=_extract_short_text(found.get("id")) or where,
+        title=title or _get_first_line(said[0].text),
         messages=tuple(said),
-        time=iso(found.get("time")),
-        url=_short(found.get("url")),
-        check=_short(found.get("check")),
-        label=_short(found.get("label")),
-        root_cause=_text(found.get("root_cause")),
-        resolution=_text(found.get("resolution")),
+        time=format_iso_time(found.get("time")),
+        url=_extract_short_text(found.get("url")),
+        check=_extract_short_text(found.get("check")),
+        label=_extract_short_text(found.get("label")),
+        root_cause=_extract_text(found.get("root_cause")),
+        resolution=_extract_text(found.get("resolution")),
     )
 
 
-def iso(given: Any) -> str:
+def format_iso_time(given: Any) -> str:
     """A time in any of the ways that exports write it (ISO, seconds since 1970, ServiceNow's and Jira's), in UTC; empty for what is none."""
     if isinstance(given, int | float) and not isinstance(given, bool):
-        return _since_1970(given)
+        return _format_epoch_time(given)
     text = str(given or "").strip()[:40]
     if re.fullmatch(r"\d{9,10}(\.\d{1,9})?", text):
-        return _since_1970(float(text))
+        return _format_epoch_time(float(text))
     for form in ("", "%Y-%m-%dT%H:%M:%S.%f%z", "%d/%b/%y %I:%M %p", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M"):
         try:
             at = datetime.strptime(text, form) if form else datetime.fromisoformat(text)  # noqa: DTZ007  # made UTC below
@@ -121,66 +121,66 @@ def iso(given: Any) -> str:
     return ""
 
 
-def _since_1970(seconds: float) -> str:
+def _format_epoch_time(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return ""
 
 
-def _fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str, Any]:
+def _map_fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str, Any]:
     inner = given.get("fields")
     whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira's
-    named = {_NOT_A_NAME.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*whole.items()])}
+    named = {_NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*whole.items()])}
     found = {
         field: value
-        for field, names in FIELDS.items()
+        for field, names in FIELD_ALIASES.items()
         if (value := next((named[name] for name in names if named.get(name) not in (None, "", [], ())), None)) is not None
     }
     return found | {field: whole[column] for column, field in mapped.items() if column in whole}
 
 
-def _messages(given: Any) -> Iterator[ExportMessage]:
+def _iter_messages(given: Any) -> Iterator[ExportMessage]:
     if isinstance(given, Mapping):
         given = given.get("comments") or given.get("messages") or ()
     if isinstance(given, str):
         given = (given,)
-    for one in given[: MOST_MESSAGES * 2] if isinstance(given, Sequence) else ():
+    for one in given[: MAX_MESSAGES * 2] if isinstance(given, Sequence) else ():
         if isinstance(one, Mapping):
-            found = _fields(one, {})
-            yield ExportMessage(_person(found.get("author")), _text(found.get("text")))
+            found = _map_fields(one, {})
+            yield ExportMessage(_get_person_name(found.get("author")), _extract_text(found.get("text")))
         elif isinstance(one, str):
-            noted = _JIRA_NOTE.match(one) if iso(one.partition(";")[0]) else None
-            yield ExportMessage(_short(noted["author"]), _text(noted["text"])) if noted else ExportMessage("", _text(one))
+            noted = _JIRA_NOTE_PATTERN.match(one) if format_iso_time(one.partition(";")[0]) else None
+            yield ExportMessage(_extract_short_text(noted["author"]), _extract_text(noted["text"])) if noted else ExportMessage("", _extract_text(one))
 
 
-def _person(given: Any) -> str:
+def _get_person_name(given: Any) -> str:
     if isinstance(given, Mapping):
         named = {str(name).lower(): value for name, value in given.items()}
-        given = next((named[name] for name in _PEOPLE if isinstance(named.get(name), str | int)), "")
-    return _short(given)
+        given = next((named[name] for name in _PERSON_FIELDS if isinstance(named.get(name), str | int)), "")
+    return _extract_short_text(given)
 
 
-def _text(given: Any) -> str:
-    whole = "".join(_pieces(given, DEEPEST))[:LONGEST].replace("\0", "")
-    return cleaned(whole.encode("utf-8", "replace").decode()).strip()  # half a pair of UTF-16 cannot be written again
+def _extract_text(given: Any) -> str:
+    whole = "".join(_iter_text_pieces(given, MAX_DEPTH))[:MAX_TEXT_CHARS].replace("\0", "")
+    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # half a pair of UTF-16 cannot be written again
 
 
-def _pieces(given: Any, deep: int) -> Iterator[str]:
+def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:
     """Of text as such, or of Atlassian's document format: what its nodes say."""
     if isinstance(given, str | int | float) and not isinstance(given, bool):
-        yield str(given)[:LONGEST]
+        yield str(given)[:MAX_TEXT_CHARS]
     elif isinstance(given, Mapping) and deep:
-        yield from _pieces(given.get("text") or given.get("content") or given.get("name") or "", deep - 1)
+        yield from _iter_text_pieces(given.get("text") or given.get("content") or given.get("name") or "", deep - 1)
         yield "\n" if given.get("type") in ("paragraph", "heading", "codeBlock", "hardBreak") else ""
     elif isinstance(given, Sequence) and not isinstance(given, bytes) and deep:
         for one in given[:1000]:
-            yield from _pieces(one, deep - 1)
+            yield from _iter_text_pieces(one, deep - 1)
 
 
-def _short(given: Any) -> str:
-    return " ".join(_text(given)[: SHORT * 4].split())[:SHORT]
+def _extract_short_text(given: Any) -> str:
+    return " ".join(_extract_text(given)[: MAX_NAME_CHARS * 4].split())[:MAX_NAME_CHARS]
 
 
-def _first_line(text: str) -> str:
-    return " ".join(text.lstrip()[:SHORT].partition("\n")[0].split())[:120]
+def _get_first_line(text: str) -> str:
+    return " ".join(text.lstrip()[:MAX_NAME_CHARS].partition("\n")[0].split())[:120]

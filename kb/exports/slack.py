@@ -4,40 +4,40 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from kb.exports.row import MOST_MESSAGES, ExportRow, UnreadRow, row_of
-from kb.exports.streams import text_of, values_from
-from kb.exports.trees import UNREADABLE, FileTree
+from kb.exports.row import MAX_MESSAGES, ExportRow, UnreadRow, parse_export_row
+from kb.exports.streams import open_text, iter_json_values
+from kb.exports.trees import READ_ERRORS, FileTree
 
-MARKS: Final = ("channels.json", "users.json")
+SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")
 """Files at the top that only such an export has."""
-_SHORTEST_ALONE: Final = 80
+_MIN_UNANSWERED_CHARS: Final = 80
 """Characters under which a message that nobody answered is no report."""
 
 
-def is_slack(names: frozenset[str]) -> bool:
+def is_slack_export(names: frozenset[str]) -> bool:
     """Whether the files are those of such an export."""
-    return any(name in names for name in MARKS) and any(name.count("/") == 1 and name.endswith(".json") for name in names)
+    return any(name in names for name in SLACK_EXPORT_FILES) and any(name.count("/") == 1 and name.endswith(".json") for name in names)
 
 
-def slack_rows(tree: FileTree, begins: Callable[[str], str]) -> Iterator[ExportRow | UnreadRow]:
+def iter_slack_rows(tree: FileTree, begins: Callable[[str], str]) -> Iterator[ExportRow | UnreadRow]:
     """Every thread, channel by channel. `begins` makes of a file's name where a row stands."""
-    names = [name for name in tree.names() if name.count("/") == 1 and name.endswith(".json")]
-    people = _people(tree)
+    names = [name for name in tree.iter_names() if name.count("/") == 1 and name.endswith(".json")]
+    people = _read_people(tree)
     for channel, days in groupby(names, lambda name: name.partition("/")[0]):
         threads: dict[str, list[dict[str, str]]] = {}
         for day in days:
             yield from _read_day(tree, day, begins(day), people, threads)
         for ts, said in threads.items():
-            if len(said) > 1 or len(said[0]["text"]) >= _SHORTEST_ALONE:
-                yield row_of({"id": f"{channel}/{ts}", "ts": ts, **said[0], "messages": said[1:]}, f"{channel}/{ts}")
+            if len(said) > 1 or len(said[0]["text"]) >= _MIN_UNANSWERED_CHARS:
+                yield parse_export_row({"id": f"{channel}/{ts}", "ts": ts, **said[0], "messages": said[1:]}, f"{channel}/{ts}")
 
 
 def _read_day(
     tree: FileTree, day: str, where: str, people: Mapping[str, str], threads: dict[str, list[dict[str, str]]]
 ) -> Iterator[UnreadRow]:
     try:
-        with tree.open(day) as raw, text_of(raw) as text:
-            for line, message in values_from(text):
+        with tree.open_file(day) as raw, open_text(raw) as text:
+            for line, message in iter_json_values(text):
                 if not isinstance(message, dict) or not isinstance(message.get("text"), str):
                     yield UnreadRow(f"{where}:{line}", str(message) if isinstance(message, ValueError) else "it has no text")
                     continue
@@ -47,17 +47,17 @@ def _read_day(
                 ):
                     continue
                 thread = threads.setdefault(str(message.get("thread_ts") or message.get("ts")), [])
-                if len(thread) < MOST_MESSAGES:
+                if len(thread) < MAX_MESSAGES:
                     user = str(message.get("user") or message.get("username") or "")
                     thread.append({"author": people.get(user, user), "text": message["text"][:20_000]})
-    except UNREADABLE as why:
+    except READ_ERRORS as why:
         yield UnreadRow(where, f"cannot be read: {why}")
 
 
-def _people(tree: FileTree) -> dict[str, str]:
+def _read_people(tree: FileTree) -> dict[str, str]:
     try:
-        with tree.open("users.json") as raw, text_of(raw) as text:
-            found: list[Any] = [one for _, one in values_from(text) if isinstance(one, dict)]
-    except (*UNREADABLE, KeyError):
+        with tree.open_file("users.json") as raw, open_text(raw) as text:
+            found: list[Any] = [one for _, one in iter_json_values(text) if isinstance(one, dict)]
+    except (*READ_ERRORS, KeyError):
         return {}
     return {str(one.get("id")): str(one.get("real_name") or one.get("name") or "")[:80] for one in found}

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from kb.taxonomy.expressions import Expression
 
 StepKind = Literal["look", "wait", "remedy", "ask"]
-NOTHING: Final = timedelta()
+NO_WAIT: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GuideStep:
     look: tuple[str, ...] = ()
     approve: bool = False
     """Its looks need GPUs for themselves: they are put up for decision, one card a look."""
-    wait: timedelta = NOTHING
+    wait: timedelta = NO_WAIT
     remedy: str = ""
     ask: str = ""
     """What is left to people, in a sentence."""
@@ -69,20 +69,20 @@ class Guide:
     words: tuple[str, ...] = ()
     """Phrases, in lower case, by which people speak of what it is for."""
 
-    def fits(self, symptoms: Collection[str], text: str) -> int:
+    def score_match(self, symptoms: Collection[str], text: str) -> int:
         """How much of what was reported it is meant for; 0 where it is not."""
         told = f" {' '.join(text.lower().split())} "
         return len(set(self.symptoms) & set(symptoms)) + sum(word in told for word in self.words)
 
 
-def fitting(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
+def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
     """The guide that fits best what was reported; of two alike the first."""
-    fits = {guide.id: guide.fits(symptoms, text) for guide in guides.values()}
+    fits = {guide.id: guide.score_match(symptoms, text) for guide in guides.values()}
     best = max(fits, key=lambda name: fits[name], default="")
     return guides[best] if best and fits[best] else None
 
 
-def slug(name: str) -> str:
+def slugify_guide_name(name: str) -> str:
     """`the NCCL hang` → `nccl_hang`, as guides are called."""
     words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
     return "_".join(word for word in words if word not in ("the", "a", "an", "guide"))[:64]

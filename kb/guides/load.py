@@ -12,20 +12,20 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from kb import keys
 from kb.guides.guide import Guide, GuideStep, StepCondition
-from kb.redact import cleaned
-from kb.shapes import Flag, StrictModel, Text, Texts, squashed
+from kb.redact import redact_once
+from kb.shapes import Flag, StrictModel, Text, Texts, squash_blanks
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.taxonomy.labels import SYMPTOMS
-from kb.yaml import Document, Problems, Spot, files_of, read, validated
+from kb.yaml import Document, Problems, FilePosition, list_yaml_files, read_document, validate_document
 
 BUILT_IN: Final = Path(__file__).parent
-MOST_GUIDES, MOST_STEPS, MOST_LOOKS, LONGEST_SAID = 64, 24, 12, 200
-MOST_DEEP: Final = 6
+MAX_GUIDES, MAX_STEPS, MAX_LOOKS_PER_STEP, MAX_TEXT_CHARS = 64, 24, 12, 200
+MAX_LOOK_DEPTH: Final = 6
 """Looks that may have to come one after the other: a turn has room for so many waves."""
-LONGEST_WAIT: Final = timedelta(hours=1)
-OPENS, CLOSES = "```guide", "```"
-_WAIT = re.compile(r"(\d{1,5}) ?(s|min|h)")
-_UNITS = {"s": 1, "min": 60, "h": 3600}
+MAX_WAIT: Final = timedelta(hours=1)
+FENCE_OPENING, FENCE_CLOSING = "```guide", "```"
+_WAIT_PATTERN = re.compile(r"(\d{1,5}) ?(s|min|h)")
+_UNIT_SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 class BadGuides(Exception):
@@ -37,7 +37,7 @@ class BadGuides(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GuideParts:
+class GuideVocabulary:
     """What a guide may be made of. `checks`: each with the keys that it establishes."""
 
     checks: Mapping[str, tuple[str, ...]]
@@ -45,80 +45,80 @@ class GuideParts:
     remedies: frozenset[str]
 
 
-def load_guides(*folders: Path, parts: GuideParts) -> Mapping[str, Guide]:
+def load_guides(*folders: Path, parts: GuideVocabulary) -> Mapping[str, Guide]:
     """Our guides and those of the folders, by id; a site's own of the same id takes ours' place. Raises BadGuides."""
     problems = Problems()
-    ours = _of_folder(BUILT_IN, parts, problems)
-    own = {name: guide for folder in folders for name, guide in _of_folder(folder, parts, problems).items()}
-    if len(own) > MOST_GUIDES:
-        problems.note(Spot(folders[0]), f"more than {MOST_GUIDES} guides")
+    ours = _load_folder(BUILT_IN, parts, problems)
+    own = {name: guide for folder in folders for name, guide in _load_folder(folder, parts, problems).items()}
+    if len(own) > MAX_GUIDES:
+        problems.add(FilePosition(folders[0]), f"more than {MAX_GUIDES} guides")
     if problems.found:
         raise BadGuides(problems.found)
     return {**ours, **own}
 
 
-def _of_folder(folder: Path, parts: GuideParts, problems: Problems) -> dict[str, Guide]:
+def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> dict[str, Guide]:
     taken: set[str] = set()
     found: dict[str, Guide] = {}
-    for path in [*files_of(folder), *sorted(folder.glob("*.md"))]:
+    for path in [*list_yaml_files(folder), *sorted(folder.glob("*.md"))]:
         if path.suffix == ".md" and not _has_plan(path):
-            problems.note(Spot(path), f"holds no plan between {OPENS} and {CLOSES}: write the guide there as YAML (docs/guides.md)")
+            problems.add(FilePosition(path), f"holds no plan between {FENCE_OPENING} and {FENCE_CLOSING}: write the guide there as YAML (docs/guides.md)")
             continue
-        document = read(path, problems, only=_fenced if path.suffix == ".md" else str)
+        document = read_document(path, problems, only=_extract_fenced if path.suffix == ".md" else str)
         if document is None:
             continue
-        document.note_taken("guides", taken, problems, "{}: there is a guide of this id already")
-        file = validated(document, _File, problems)
+        document.note_taken_ids("guides", taken, problems, "{}: there is a guide of this id already")
+        file = validate_document(document, _GuideFileModel, problems)
         for at, row in enumerate(file.guides if file else ()):
-            found[row.id] = _guide(row, at, document, parts, problems)
+            found[row.id] = _build_guide(row, at, document, parts, problems)
     return found
 
 
 def _has_plan(path: Path) -> bool:
     """Whether there is one, or the file cannot be read, which is told when it is."""
     try:
-        return any(_fenced(path.read_text(encoding="utf-8", errors="replace")).split("\n"))
+        return any(_extract_fenced(path.read_text(encoding="utf-8", errors="replace")).split("\n"))
     except OSError:
         return True
 
 
-def _fenced(given: str) -> str:
+def _extract_fenced(given: str) -> str:
     """What stands between the fences, each line where it stood; all else is blank."""
     inside, kept = False, []
     for line in given.split("\n"):
-        if inside and line.rstrip() == CLOSES:
+        if inside and line.rstrip() == FENCE_CLOSING:
             inside = False
         kept.append(line if inside else "")
-        inside = inside or line.rstrip() == OPENS
+        inside = inside or line.rstrip() == FENCE_OPENING
     return "\n".join(kept)
 
 
-def _guide(row: "_Guide", at: int, document: Document, parts: GuideParts, problems: Problems) -> Guide:
+def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
     """The guide, its steps in an order in which each comes after those it waits for. What it gets wrong is noted at its place."""
-    steps = [_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
+    steps = [_build_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
     for n, step in enumerate(steps):
-        for field, why in _wrong(step, steps, n, parts):
-            problems.note(document.place("guides", at, "steps", n, field), f"{row.id}.{step.id}: {why}")
+        for field, why in _find_step_problems(step, steps, n, parts):
+            problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{step.id}: {why}")
     if len({step.id for step in steps}) < len(steps):
-        return row.guide(steps)
-    ordered = _ordered(steps)
+        return row.build_guide(steps)
+    ordered = _order_steps(steps)
     if ordered is None:
-        problems.note(document.place("guides", at, "steps"), f"{row.id}: its steps wait for each other in a circle")
-        return row.guide(steps)
-    if (deep := _deep(ordered)) > MOST_DEEP:
-        problems.note(document.place("guides", at, "steps"), f"{row.id}: {deep} looks one after the other, more than {MOST_DEEP}")
-    for n, field, why in _untold(steps, ordered, parts):
-        problems.note(document.place("guides", at, "steps", n, field), f"{row.id}.{steps[n].id}: {why}")
-    return row.guide(ordered)
+        problems.add(document.find_position("guides", at, "steps"), f"{row.id}: its steps wait for each other in a circle")
+        return row.build_guide(steps)
+    if (deep := _compute_look_depth(ordered)) > MAX_LOOK_DEPTH:
+        problems.add(document.find_position("guides", at, "steps"), f"{row.id}: {deep} looks one after the other, more than {MAX_LOOK_DEPTH}")
+    for n, field, why in _find_unobservable_conditions(steps, ordered, parts):
+        problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{steps[n].id}: {why}")
+    return row.build_guide(ordered)
 
 
-def _step(row: "_Step", above: str) -> GuideStep:
+def _build_step(row: "_StepModel", above: str) -> GuideStep:
     """Without `after` a step follows the one above it."""
     after = row.after if row.after is not None else ((above,) if above else ())
     return GuideStep(row.id, row.does, after, row.when, row.look, row.approve, row.wait, row.remedy, row.ask)
 
 
-def _wrong(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuideParts) -> Iterable[tuple[str, str]]:
+def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuideVocabulary) -> Iterable[tuple[str, str]]:
     """(field, reason) pairs."""
     names = [one.id for one in steps]
     if step.id in names[:at]:
@@ -136,7 +136,7 @@ def _wrong(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuidePar
         yield "remedy", f"unknown remedy {step.remedy}"
 
 
-def _ordered(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
+def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
     """As they stand, but each after those it waits for; None where they go in a circle."""
     waits = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
     try:
@@ -151,7 +151,7 @@ def _ordered(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
     return list(placed.values())
 
 
-def _deep(ordered: Sequence[GuideStep]) -> int:
+def _compute_look_depth(ordered: Sequence[GuideStep]) -> int:
     """Looks on the longest way through."""
     deep: dict[str, int] = {}
     for step in ordered:
@@ -159,7 +159,7 @@ def _deep(ordered: Sequence[GuideStep]) -> int:
     return max(deep.values(), default=0)
 
 
-def _untold(steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideParts) -> Iterable[tuple[int, str, str]]:
+def _find_unobservable_conditions(steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideVocabulary) -> Iterable[tuple[int, str, str]]:
     """Conditions on facts that no step before looks for: nobody could ever tell whether they are so."""
     told: dict[str, set[str]] = {}
     for step in ordered:
@@ -171,41 +171,41 @@ def _untold(steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: Gui
         told[step.id] = before | {key for name in step.look for key in parts.checks.get(name, ())}
 
 
-def _id(name: str) -> str:
+def _validate_id(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name):
         raise ValueError(f"{name!r}: an id is snake_case, 2 to 32 characters")
     return name
 
 
-def _short(text: str) -> str:
-    if len(text) > LONGEST_SAID:
-        raise ValueError(f"longer than {LONGEST_SAID} characters")
-    return str(cleaned(text))
+def _validate_short_text(text: str) -> str:
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"longer than {MAX_TEXT_CHARS} characters")
+    return str(redact_once(text))
 
 
-def _symptom(symptom: str) -> str:
+def _validate_symptom(symptom: str) -> str:
     if symptom not in SYMPTOMS:
         raise ValueError(f"unknown symptom {symptom}; there are {', '.join(sorted(SYMPTOMS))}")
     return symptom
 
 
-def _word(word: str) -> str:
+def _validate_word(word: str) -> str:
     if word != word.lower() or len(word) < 4:
         raise ValueError(f"{word!r}: words are lower case, of four letters or more")
     return word
 
 
-def _key(key: str) -> str:
-    if keys.find(key) is None or key.endswith("*"):
+def _validate_key(key: str) -> str:
+    if keys.find_key(key) is None or key.endswith("*"):
         raise ValueError(f"unknown fact key {key}")
     return key
 
 
-def _when(given: Any) -> Expression:
+def _parse_condition(given: Any) -> Expression:
     if not isinstance(given, str):
         raise ValueError(f"an expression must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
-        found = Expression(squashed(given) or "true")
+        found = Expression(squash_blanks(given) or "true")
     except BadExpression as why:
         raise ValueError(f"when: {why}") from why
     if "majority" in found.mentions:
@@ -213,26 +213,26 @@ def _when(given: Any) -> Expression:
     return found
 
 
-def _wait(given: Any) -> timedelta:
-    found = _WAIT.fullmatch(given) if isinstance(given, str) else None
-    wait = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else timedelta()
-    if not timedelta() < wait <= LONGEST_WAIT:
-        raise ValueError(f"wait must be a time such as 90s or 5min, at most {LONGEST_WAIT}, not {given!r:.40}")
+def _parse_wait(given: Any) -> timedelta:
+    found = _WAIT_PATTERN.fullmatch(given) if isinstance(given, str) else None
+    wait = timedelta(seconds=int(found[1]) * _UNIT_SECONDS[found[2]]) if found else timedelta()
+    if not timedelta() < wait <= MAX_WAIT:
+        raise ValueError(f"wait must be a time such as 90s or 5min, at most {MAX_WAIT}, not {given!r:.40}")
     return wait
 
 
-_Id = Annotated[Text, AfterValidator(_id)]
-_Said = Annotated[Text, AfterValidator(_short)]
-_Holds = Annotated[Expression, PlainValidator(_when)]
+_GuideId = Annotated[Text, AfterValidator(_validate_id)]
+_ShortText = Annotated[Text, AfterValidator(_validate_short_text)]
+_ConditionExpression = Annotated[Expression, PlainValidator(_parse_condition)]
 
 
-class _Condition(StrictModel):
-    key: Annotated[Text, AfterValidator(_key)]
-    any: _Holds | None = None
-    none: _Holds | None = None
+class _ConditionModel(StrictModel):
+    key: Annotated[Text, AfterValidator(_validate_key)]
+    any: _ConditionExpression | None = None
+    none: _ConditionExpression | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "_Condition":
+    def _require_one_quantifier(self) -> "_ConditionModel":
         if (self.any is None) == (self.none is None):
             raise ValueError("a condition has either any or none")
         return self
@@ -246,19 +246,19 @@ class _Condition(StrictModel):
         return StepCondition(self.key, "none", self.none)
 
 
-class _Step(StrictModel):
-    id: _Id
-    does: _Said = ""
-    after: tuple[_Id, ...] | None = None
-    conditions: tuple[_Condition, ...] = Field(default=(), alias="when")
-    look: Annotated[Texts, Field(max_length=MOST_LOOKS)] = ()
+class _StepModel(StrictModel):
+    id: _GuideId
+    does: _ShortText = ""
+    after: tuple[_GuideId, ...] | None = None
+    conditions: tuple[_ConditionModel, ...] = Field(default=(), alias="when")
+    look: Annotated[Texts, Field(max_length=MAX_LOOKS_PER_STEP)] = ()
     approve: Flag = False
-    wait: Annotated[timedelta, PlainValidator(_wait)] = timedelta()
+    wait: Annotated[timedelta, PlainValidator(_parse_wait)] = timedelta()
     remedy: Text = ""
-    ask: _Said = ""
+    ask: _ShortText = ""
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> "_Step":
+    def _require_one_action(self) -> "_StepModel":
         if sum(map(bool, (self.look, self.wait, self.remedy, self.ask))) != 1:
             raise ValueError("a step has exactly one of look, wait, remedy and ask")
         return self
@@ -269,17 +269,17 @@ class _Step(StrictModel):
         return tuple(row.condition for row in self.conditions)
 
 
-class _Guide(StrictModel):
-    id: _Id
-    title: Annotated[_Said, Field(min_length=3)]
-    symptoms: tuple[Annotated[Text, AfterValidator(_symptom)], ...] = ()
-    words: tuple[Annotated[Text, AfterValidator(_word)], ...] = ()
-    steps: Annotated[tuple[_Step, ...], Field(min_length=1, max_length=MOST_STEPS)]
+class _GuideModel(StrictModel):
+    id: _GuideId
+    title: Annotated[_ShortText, Field(min_length=3)]
+    symptoms: tuple[Annotated[Text, AfterValidator(_validate_symptom)], ...] = ()
+    words: tuple[Annotated[Text, AfterValidator(_validate_word)], ...] = ()
+    steps: Annotated[tuple[_StepModel, ...], Field(min_length=1, max_length=MAX_STEPS)]
 
-    def guide(self, steps: Sequence[GuideStep]) -> Guide:
+    def build_guide(self, steps: Sequence[GuideStep]) -> Guide:
         """The guide with these steps."""
         return Guide(self.id, self.title, tuple(steps), self.symptoms, self.words)
 
 
-class _File(StrictModel):
-    guides: Annotated[tuple[_Guide, ...], Field(min_length=1)]
+class _GuideFileModel(StrictModel):
+    guides: Annotated[tuple[_GuideModel, ...], Field(min_length=1)]

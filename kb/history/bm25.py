@@ -5,20 +5,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb.history.words import tokens
+from kb.history.words import extract_terms
 
-SATURATION, LENGTH = 2.0, 0.6
+TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6
 """k1 and b: how fast a repeated term stops counting, and how much long texts are held back."""
 
 
-def term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
+def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
     """The part of BM25 that belongs to a document: its saturated term counts."""
-    held = SATURATION * (1 - LENGTH + LENGTH * len(terms) / max(average, 1.0))
-    return {term: count * (SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
+    held = TERM_SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * len(terms) / max(average, 1.0))
+    return {term: count * (TERM_SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
 
 
 @dataclass(frozen=True)
-class Corpus:
+class BM25Corpus:
     """Texts by name, ready to be ranked."""
 
     documents: Mapping[str, Mapping[str, float]]
@@ -26,26 +26,26 @@ class Corpus:
     average: float
 
     @classmethod
-    def of(cls, texts: Mapping[str, str]) -> "Corpus":
-        terms = {name: tokens(text) for name, text in texts.items()}
+    def build(cls, texts: Mapping[str, str]) -> "BM25Corpus":
+        terms = {name: extract_terms(text) for name, text in texts.items()}
         average = sum(map(len, terms.values())) / max(len(terms), 1)
         seen = Counter(term for words in terms.values() for term in set(words))
         rarity = {term: math.log(1 + (len(terms) - times + 0.5) / (times + 0.5)) for term, times in seen.items()}
-        return cls({name: term_weights(words, average) for name, words in terms.items()}, rarity, average)
+        return cls({name: compute_term_weights(words, average) for name, words in terms.items()}, rarity, average)
 
-    def scores(self, text: str) -> dict[str, float]:
+    def score_documents(self, text: str) -> dict[str, float]:
         """Name → score, for every text that shares a term with the query."""
-        query = set(tokens(text)) & self.rarity.keys()
+        query = set(extract_terms(text)) & self.rarity.keys()
         found = {
             name: sum(self.rarity[term] * weights[term] for term in query if term in weights) for name, weights in self.documents.items()
         }
         return {name: score for name, score in found.items() if score > 0}
 
-    def likeness(self, text: str, other: str) -> float:
+    def compute_similarity(self, text: str, other: str) -> float:
         """How much two texts are alike by their rare terms, 0 to 1."""
-        return self.alike(frozenset(tokens(text)), frozenset(tokens(other)))
+        return self.compute_term_similarity(frozenset(extract_terms(text)), frozenset(extract_terms(other)))
 
-    def alike(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
+    def compute_term_similarity(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
         """The same of their terms."""
         unknown = math.log(1 + (len(self.documents) + 0.5) / 0.5)
 

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from kb.history.words import joined
+from kb.history.words import join_texts
 from kb.shapes import StrictModel, Text, Texts
-from kb.yaml import Problems, files_of, read, validated
+from kb.yaml import Problems, list_yaml_files, read_document, validate_document
 
-SEEDS = Path(__file__).parent / "seed"
+SEED_FOLDER = Path(__file__).parent / "seed"
 
 
 class BadSeeds(Exception):
@@ -49,61 +49,61 @@ class PastIncident:
     trust: float = 1.0
     """What its likeness counts for, from 0 to 1."""
 
-    def serves(self, tenant: str | None) -> bool:
+    def can_serve_tenant(self, tenant: str | None) -> bool:
         """Whether it may be used for an incident of this customer; of nobody's (None), of our own."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     @property
     def text(self) -> str:
         """What a new ticket is compared with: the symptom counts twice, the answer once."""
-        return joined((self.title, self.description, self.title, self.root_cause))
+        return join_texts((self.title, self.description, self.title, self.root_cause))
 
 
-def load_seeds(folder: Path = SEEDS, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
+def load_seeds(folder: Path = SEED_FOLDER, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
     """Every incident of a folder. `labels`: the labels that exist, when they are to be checked. Raises BadSeeds."""
-    return _shipped() if folder == SEEDS and labels is None else _read_folder(folder, labels)
+    return _load_shipped() if folder == SEED_FOLDER and labels is None else _read_folder(folder, labels)
 
 
 @functools.cache
-def _shipped() -> tuple[PastIncident, ...]:
+def _load_shipped() -> tuple[PastIncident, ...]:
     """Read the shipped incidents, once per process: they do not change while it runs."""
-    return _read_folder(SEEDS, None)
+    return _read_folder(SEED_FOLDER, None)
 
 
 def _read_folder(folder: Path, labels: Collection[str] | None) -> tuple[PastIncident, ...]:
     problems = Problems()
     found: list[PastIncident] = []
     taken: set[str] = set()
-    for document in filter(None, (read(path, problems) for path in files_of(folder))):
-        document.note_taken("incidents", taken, problems, "{} stands twice")
-        file = validated(document, _File, problems, labels)
+    for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
+        document.note_taken_ids("incidents", taken, problems, "{} stands twice")
+        file = validate_document(document, _IncidentFileModel, problems, labels)
         found += [row.incident for row in file.incidents] if file else []
     if problems.found:
         raise BadSeeds(problems.found)
     return tuple(found)
 
 
-def _label(label: str, info: ValidationInfo) -> str:
+def _validate_label(label: str, info: ValidationInfo) -> str:
     if info.context is not None and label not in info.context:
         raise ValueError(f"unknown label {label}")
     return label
 
 
-def _address(url: str) -> str:
+def _validate_url(url: str) -> str:
     if url and not url.startswith("https://"):
         raise ValueError(f"not an https address: {url}")
     return url
 
 
-class _Incident(StrictModel):
+class _IncidentModel(StrictModel):
     id: Text
     title: Text
     description: Text
-    label: Annotated[Text, AfterValidator(_label)]
+    label: Annotated[Text, AfterValidator(_validate_label)]
     root_cause: Text
     resolution: Text
     deciding_check: Text = ""
-    source_url: Annotated[Text, AfterValidator(_address)] = ""
+    source_url: Annotated[Text, AfterValidator(_validate_url)] = ""
     year: Annotated[int, Field(ge=1990, le=2100)] = 0
     hosts: Texts = ()
 
@@ -113,5 +113,5 @@ class _Incident(StrictModel):
         return PastIncident(**self.model_dump())
 
 
-class _File(StrictModel):
-    incidents: Annotated[tuple[_Incident, ...], Field(min_length=1)]
+class _IncidentFileModel(StrictModel):
+    incidents: Annotated[tuple[_IncidentModel, ...], Field(min_length=1)]

@@ -13,24 +13,24 @@ from dataclasses import asdict, dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
-from kb.history.bm25 import Corpus, term_weights
+from kb.history.bm25 import BM25Corpus, compute_term_weights
 from kb.history.incidents import PastIncident
-from kb.history.vectors import Embedder, Resting
-from kb.history.words import index, tokens
-from kb.redact import cleaned
+from kb.history.vectors import Embedder, BackoffEmbedder
+from kb.history.words import hash_term, extract_terms
+from kb.redact import redact_once
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-_VECTOR, _DENSE = "bm25", "dense"
-_LEAST_ASKED = 20
+_SPARSE_VECTOR_NAME, _DENSE_VECTOR_NAME = "bm25", "dense"
+_MIN_FUSED_RESULTS = 20
 """Of each half that are fused."""
-_TYPICAL_LENGTH = 60.0
+_TYPICAL_TERM_COUNT = 60.0
 """Terms of an average incident, where there is none yet to average over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
+class SimilarIncident:
     """A past incident and how much alike it is, 0 to 1."""
 
     incident: PastIncident
@@ -57,7 +57,7 @@ class Similar:
         return self.incident.on
 
 
-class History:
+class PastIncidentIndex:
     """Past incidents, searchable. The index is built at the first question (or by `start`).
 
     Words say how much alike two incidents are, also where vectors order them: a score means the same with an embedder and without one, and what
@@ -75,231 +75,231 @@ class History:
         collection: str = "rackmedic_history",
         embedder: Embedder | None = None,
     ) -> None:
-        self._past = {incident.id: _clean(incident) for incident in past}
+        self._past = {incident.id: _redact_incident(incident) for incident in past}
         self._url, self._api_key, self._collection = url, api_key, collection
-        self._embedder = Resting(embedder) if embedder else None
+        self._embedder = BackoffEmbedder(embedder) if embedder else None
         self._dense = 0  # numbers of a vector in the index; 0: words alone
         self._client: QdrantClient | None = None
-        self._corpus = Corpus.of({})
+        self._corpus = BM25Corpus.build({})
         self._lock = threading.Lock()
         self.trouble = ""
 
     def __len__(self) -> int:
         return len(self._past)
 
-    async def start(self) -> None:
+    async def build_index(self) -> None:
         """Build the index now."""
-        await asyncio.to_thread(self._locked, self._open if self._in_qdrant else self._counted)
+        await asyncio.to_thread(self._run_locked, self._open_client if self._uses_qdrant else self._get_corpus)
 
-    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Similar]:
+    async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[SimilarIncident]:
         """The `k` most similar incidents that serve this customer (None: our own people), best first; none when nothing is alike or the index
         cannot be asked (`trouble`)."""
-        return await asyncio.to_thread(self._locked, self._similar, text, k, tenant) or []
+        return await asyncio.to_thread(self._run_locked, self._find_similar, text, k, tenant) or []
 
-    async def add(self, incident: PastIncident) -> None:
+    async def add_incident(self, incident: PastIncident) -> None:
         """Take a lesson in (again with the same id: in its new words)."""
-        await asyncio.to_thread(self._locked, self._add, incident)
+        await asyncio.to_thread(self._run_locked, self._add_incident, incident)
 
-    async def remove(self, incident_id: str) -> None:
+    async def remove_incident(self, incident_id: str) -> None:
         """Forget a lesson that misled."""
-        await asyncio.to_thread(self._locked, self._remove, incident_id)
+        await asyncio.to_thread(self._run_locked, self._remove_incident, incident_id)
 
-    async def learn(self, lessons: Iterable[PastIncident]) -> bool:
+    async def replace_lessons(self, lessons: Iterable[PastIncident]) -> bool:
         """Have these lessons, and no others beside what everybody knows; whether the index has them."""
-        return bool(await asyncio.to_thread(self._locked, self._learn, tuple(lessons)))
+        return bool(await asyncio.to_thread(self._run_locked, self._replace_lessons, tuple(lessons)))
 
     async def close(self) -> None:
         """Let go of the index; where it was never asked, there is none, and its client is not even imported."""
-        await asyncio.to_thread(self._let_go)
+        await asyncio.to_thread(self._release_client)
 
-    def _let_go(self) -> None:
+    def _release_client(self) -> None:
         with self._lock:
             asked = self._client is not None
         if asked:
-            self._locked(self._close)
+            self._run_locked(self._close_client)
 
     @property
-    def _in_qdrant(self) -> bool:
+    def _uses_qdrant(self) -> bool:
         return bool(self._url or self._embedder)
 
-    def _locked(self, act: Any, *args: Any) -> Any:
+    def _run_locked(self, act: Any, *args: Any) -> Any:
         with self._lock:
             self.trouble = ""
             try:
                 return act(*args)
-            except _troubles(self._in_qdrant) as why:
+            except _list_index_errors(self._uses_qdrant) as why:
                 self.trouble = f"history cannot be asked: {' '.join(str(why).split())[:200]}"
                 return None
 
-    def _counted(self) -> Corpus:
+    def _get_corpus(self) -> BM25Corpus:
         """The words of all incidents, counted at the first question."""
         if len(self._corpus.documents) != len(self._past):
-            self._recount()
+            self._rebuild_corpus()
         return self._corpus
 
-    def _open(self) -> "QdrantClient":
+    def _open_client(self) -> "QdrantClient":
         if self._client is None:
-            self._client = _connect(self._url, self._api_key)
-            self._rebuild(self._client)
+            self._client = _connect_qdrant(self._url, self._api_key)
+            self._rebuild_collection(self._client)
         return self._client
 
-    def _rebuild(self, client: "QdrantClient") -> None:
+    def _rebuild_collection(self, client: "QdrantClient") -> None:
         """Also where the collection there has another shape than is wanted now."""
         from qdrant_client import models
 
-        self._recount()
+        self._rebuild_corpus()
         known = list(self._past.values())
         self._dense = 0
-        dense = self._vectors([one.text for one in known])
+        dense = self._embed_texts([one.text for one in known])
         self._dense = len(dense[0]) if dense else 0
         there = client.collection_exists(self._collection)
-        if there and self._dense and _size(client.get_collection(self._collection)) != self._dense:
+        if there and self._dense and _get_vector_size(client.get_collection(self._collection)) != self._dense:
             client.delete_collection(self._collection)  # made without vectors, or by another model
             there = False
         if not there:
-            wanted = {_DENSE: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
-            sparse = {_VECTOR: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+            wanted = {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
+            sparse = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
             client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
         if there and self._embedder and not dense:  # what stands there may have vectors, which another process made while they could be had
-            had = {point.id for point in client.retrieve(self._collection, [_point_id(one.id) for one in known], with_payload=False)}
-            known = [one for one in known if _point_id(one.id) not in had]
+            had = {point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in known], with_payload=False)}
+            known = [one for one in known if _build_point_id(one.id) not in had]
         if known:
-            client.upsert(self._collection, self._points(known, dense), wait=True)
+            client.upsert(self._collection, self._build_points(known, dense), wait=True)
 
-    def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+    def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """Empty where there are none now. Where there are none that fit the index, that is built anew after a rest."""
         if self._embedder is None or not texts:
             return []
-        found = self._embedder.vectors(texts) or []
+        found = self._embedder.embed_texts(texts) or []
         if found and self._dense and len(found[0]) != self._dense:
-            self._embedder.rest("the embeddings endpoint answers with vectors of another length than before")
+            self._embedder.back_off("the embeddings endpoint answers with vectors of another length than before")
             found = []
         if not found:
             self._dense = 0
         self.trouble = self._embedder.trouble
         return found
 
-    def _recount(self) -> None:
-        self._corpus = Corpus.of({incident.id: incident.text for incident in self._past.values()})
+    def _rebuild_corpus(self) -> None:
+        self._corpus = BM25Corpus.build({incident.id: incident.text for incident in self._past.values()})
 
-    def _points(self, incidents: Sequence[PastIncident], dense: Sequence[list[float]]) -> list[Any]:
+    def _build_points(self, incidents: Sequence[PastIncident], dense: Sequence[list[float]]) -> list[Any]:
         """`dense`: a vector for each, or none."""
-        return [self._point(one, dense[at] if dense else None) for at, one in enumerate(incidents)]
+        return [self._build_point(one, dense[at] if dense else None) for at, one in enumerate(incidents)]
 
-    def _point(self, incident: PastIncident, dense: list[float] | None) -> Any:
+    def _build_point(self, incident: PastIncident, dense: list[float] | None) -> Any:
         from qdrant_client import models
 
-        weights = term_weights(tokens(incident.text), self._corpus.average or _TYPICAL_LENGTH)
-        vector = models.SparseVector(indices=[index(term) for term in weights], values=list(weights.values()))
-        whole: dict[str, Any] = {_VECTOR: vector, **({_DENSE: dense} if dense else {})}
-        return models.PointStruct(id=_point_id(incident.id), vector=whole, payload=asdict(incident))
+        weights = compute_term_weights(extract_terms(incident.text), self._corpus.average or _TYPICAL_TERM_COUNT)
+        vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
+        whole: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector, **({_DENSE_VECTOR_NAME: dense} if dense else {})}
+        return models.PointStruct(id=_build_point_id(incident.id), vector=whole, payload=asdict(incident))
 
-    def _similar(self, text: str, k: int, tenant: str | None) -> list[Similar]:
-        if not self._in_qdrant:
-            return self._ranked_here(text, k, tenant)
+    def _find_similar(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
+        if not self._uses_qdrant:
+            return self._rank_locally(text, k, tenant)
         from qdrant_client import models
 
-        terms = sorted(set(tokens(text)))
-        client = self._reopened()
+        terms = sorted(set(extract_terms(text)))
+        client = self._reopen_client()
         if not terms or k < 1:
             return []
-        words = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
+        words = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
         most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
-        found = self._fused(client, words, text, max(most, _LEAST_ASKED), tenant)
+        found = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
         if found is None:
-            points = client.query_points(self._collection, query=words, using=_VECTOR, limit=most, with_payload=True).points
-            return sorted(self._served(points, text, tenant), key=lambda one: -one.score)[:k]
+            points = client.query_points(self._collection, query=words, using=_SPARSE_VECTOR_NAME, limit=most, with_payload=True).points
+            return sorted(self._load_similar(points, text, tenant), key=lambda one: -one.score)[:k]
         best = max(found, key=lambda one: one.score, default=None)
         return found[:k] if best is None or best in found[:k] else [*found[: k - 1], best]
 
-    def _ranked_here(self, text: str, k: int, tenant: str | None) -> list[Similar]:
-        scores = self._counted().scores(text)
+    def _rank_locally(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
+        scores = self._get_corpus().score_documents(text)
         most = k + sum(bool(one.learnt) for one in self._past.values())
         best = nlargest(most, scores, key=lambda name: (scores[name], name)) if k > 0 else []
-        return sorted(self._alike((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
+        return sorted(self._build_similar((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
 
-    def _alike(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[Similar]:
+    def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
         """Those that serve this reader, with how much alike their words are, by what they are trusted."""
-        return [Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in incidents if one.serves(tenant)]
+        return [SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust) for one in incidents if one.can_serve_tenant(tenant)]
 
-    def _fused(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[Similar] | None:
+    def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
         """Those that words and vectors find, by both ranks and trust; None where there are no vectors now."""
         from qdrant_client import models
         from qdrant_client.http.exceptions import ApiException
 
-        near = self._vectors([text]) if self._dense else []
+        near = self._embed_texts([text]) if self._dense else []
         if not near or self._embedder is None:
             return None
-        halves = [models.Prefetch(query=words, using=_VECTOR, limit=most), models.Prefetch(query=near[0], using=_DENSE, limit=most)]
+        halves = [models.Prefetch(query=words, using=_SPARSE_VECTOR_NAME, limit=most), models.Prefetch(query=near[0], using=_DENSE_VECTOR_NAME, limit=most)]
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
         except (ApiException, ValueError) as why:  # another process made it anew, with vectors of another length or without
-            self._embedder.rest(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
+            self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
             self._dense, self.trouble = 0, self._embedder.trouble
             return None
         place = {point.payload["id"]: point.score for point in points if point.payload}
-        served = [one for one in self._served(points, text, tenant) if one.score > 0]
+        served = [one for one in self._load_similar(points, text, tenant) if one.score > 0]
         return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)
 
-    def _served(self, points: Iterable[Any], text: str, tenant: str | None) -> list[Similar]:
+    def _load_similar(self, points: Iterable[Any], text: str, tenant: str | None) -> list[SimilarIncident]:
         """Those that serve this reader, with how much alike their words are, by what they are trusted."""
-        rows = [_incident(point.payload or {}) for point in points if point.score > 0]
-        return self._alike((one for one in map(self._as_known, rows) if one is not None), text, tenant)
+        rows = [_parse_incident(point.payload or {}) for point in points if point.score > 0]
+        return self._build_similar((one for one in map(self._replace_by_known, rows) if one is not None), text, tenant)
 
-    def _reopened(self) -> "QdrantClient":
+    def _reopen_client(self) -> "QdrantClient":
         """The index; with vectors, where there were none for want of an answer and it may be asked again."""
-        client = self._open()
+        client = self._open_client()
         if self._embedder and not self._dense:
             self.trouble = self._embedder.trouble
-            if self._embedder.ready:
-                self._rebuild(client)
+            if self._embedder.is_ready:
+                self._rebuild_collection(client)
         return client
 
-    def _as_known(self, row: PastIncident) -> PastIncident | None:
+    def _replace_by_known(self, row: PastIncident) -> PastIncident | None:
         """A lesson counts as this process has it: a server may still hold one that is retired."""
         return self._past.get(row.id) if row.learnt else row
 
-    def _add(self, incident: PastIncident) -> None:
-        self._past[incident.id] = clean = _clean(incident)
-        client = self._open() if self._in_qdrant else None
-        self._recount()
+    def _add_incident(self, incident: PastIncident) -> None:
+        self._past[incident.id] = clean = _redact_incident(incident)
+        client = self._open_client() if self._uses_qdrant else None
+        self._rebuild_corpus()
         if client is not None:
-            self._upsert(client, [clean])
+            self._upsert_points(client, [clean])
 
-    def _remove(self, incident_id: str) -> None:
+    def _remove_incident(self, incident_id: str) -> None:
         self._past.pop(incident_id, None)
-        if self._in_qdrant:
-            self._open().delete(self._collection, points_selector=[_point_id(incident_id)], wait=True)
-        self._recount()
+        if self._uses_qdrant:
+            self._open_client().delete(self._collection, points_selector=[_build_point_id(incident_id)], wait=True)
+        self._rebuild_corpus()
 
-    def _learn(self, lessons: Sequence[PastIncident]) -> bool:
+    def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
         """What came with us is never put out of its place by a lesson of the same name."""
-        now = {one.id: _clean(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
+        now = {one.id: _redact_incident(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
         gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
         self._past = {name: one for name, one in self._past.items() if name not in gone} | now
-        if (gone or new) and (self._client is not None or not self._in_qdrant):
-            self._recount()
+        if (gone or new) and (self._client is not None or not self._uses_qdrant):
+            self._rebuild_corpus()
         if self._client is not None and (gone or new):
             if gone:
-                self._client.delete(self._collection, points_selector=[_point_id(one) for one in gone], wait=True)
+                self._client.delete(self._collection, points_selector=[_build_point_id(one) for one in gone], wait=True)
             if new:
-                self._upsert(self._client, new)
+                self._upsert_points(self._client, new)
         return True
 
-    def _upsert(self, client: "QdrantClient", new: Sequence[PastIncident]) -> None:
+    def _upsert_points(self, client: "QdrantClient", new: Sequence[PastIncident]) -> None:
         """Where there is no vector for one now, words alone find it."""
-        dense = self._vectors([one.text for one in new]) if self._dense else []
-        client.upsert(self._collection, self._points(new, dense), wait=True)
+        dense = self._embed_texts([one.text for one in new]) if self._dense else []
+        client.upsert(self._collection, self._build_points(new, dense), wait=True)
 
-    def _close(self) -> None:
+    def _close_client(self) -> None:
         if self._client is not None:
             self._client.close()
             self._client = None
 
 
-def _troubles(in_qdrant: bool) -> tuple[type[Exception], ...]:
+def _list_index_errors(in_qdrant: bool) -> tuple[type[Exception], ...]:
     """What says that the index cannot be asked."""
     if not in_qdrant:
         return (OSError,)
@@ -308,29 +308,29 @@ def _troubles(in_qdrant: bool) -> tuple[type[Exception], ...]:
     return (ApiException, OSError)
 
 
-def _connect(url: str, api_key: str) -> "QdrantClient":
+def _connect_qdrant(url: str, api_key: str) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
     return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False) if url else QdrantClient(":memory:")
 
 
-def _size(collection: Any) -> int:
+def _get_vector_size(collection: Any) -> int:
     """Numbers of a dense vector of a collection; 0 where it has none."""
     vectors = collection.config.params.vectors
-    dense = vectors.get(_DENSE) if isinstance(vectors, dict) else None
+    dense = vectors.get(_DENSE_VECTOR_NAME) if isinstance(vectors, dict) else None
     return int(dense.size) if dense else 0
 
 
-def _clean(incident: PastIncident) -> PastIncident:
+def _redact_incident(incident: PastIncident) -> PastIncident:
     """As it may leave for a server: people wrote it, and may have pasted anything."""
-    words: dict[str, Any] = {name: cleaned(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
+    words: dict[str, Any] = {name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
     return replace(incident, **words)
 
 
-def _point_id(incident_id: str) -> str:
+def _build_point_id(incident_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"rackmedic:{incident_id}"))
 
 
-def _incident(payload: dict[str, Any]) -> PastIncident:
+def _parse_incident(payload: dict[str, Any]) -> PastIncident:
     hosts: Sequence[str] = payload.get("hosts") or ()
     return PastIncident(**{**payload, "hosts": tuple(hosts)})

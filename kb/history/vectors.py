@@ -4,22 +4,22 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-REST: Final = 60.0
+RETRY_AFTER_SECONDS: Final = 60.0
 """Seconds for which words alone answer after the maker of vectors failed."""
 
 
-class NoVectors(Exception):
+class EmbeddingUnavailable(Exception):
     """Why there are none."""
 
 
 class Embedder(Protocol):
     """Makes vectors of texts."""
 
-    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """One for each, of one length, in order. It blocks. Raises NoVectors."""
 
 
-class Resting:
+class BackoffEmbedder:
     """An embedder that is left alone for a while after it failed. `trouble` says why; empty where it answers."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,21 +28,21 @@ class Resting:
         self.trouble = ""
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it may be asked now."""
         return self._clock() >= self._until
 
-    def vectors(self, texts: Sequence[str]) -> list[list[float]] | None:
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
         """None where there are none now."""
-        if not self.ready:
+        if not self.is_ready:
             return None
         try:
-            found, self.trouble = self._embedder.vectors(texts), ""
-        except NoVectors as why:
-            self.rest(str(why))
+            found, self.trouble = self._embedder.embed_texts(texts), ""
+        except EmbeddingUnavailable as why:
+            self.back_off(str(why))
             return None
         return found
 
-    def rest(self, why: str) -> None:
+    def back_off(self, why: str) -> None:
         """Leave it alone for a while: what it answered is of no use."""
-        self._until, self.trouble = self._clock() + REST, why
+        self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why

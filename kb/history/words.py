@@ -7,17 +7,17 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping
 
-_WORD = re.compile(r"[a-z0-9_]+")
-_MOST_READ = 20_000
+_WORD_PATTERN = re.compile(r"[a-z0-9_]+")
+_MAX_READ_CHARS = 20_000
 """Characters of a text that are worth reading for words."""
-LEAST_TELLING = 2
+MIN_TELLING_WORDS = 2
 """Words that must be left of a text."""
-_NO_TERMS = """
+_FILLER_TEXT = """
 a also an and any anyone are as at be but by can could did do does for from had has have he hello help hi i if in into is it its just me my
 of on or our please she should so some than that the their them then there these they this to up us was we were what when which while who
 why will with would you your
 """
-_FILLER = frozenset(_NO_TERMS.split())
+_FILLER_WORDS = frozenset(_FILLER_TEXT.split())
 _ENDINGS = (("ies", "y", 5), ("sses", "ss", 6), ("ing", "", 6), ("ed", "", 5), ("s", "", 4))
 """Ending, what takes its place, and how long a word must be."""
 
@@ -45,8 +45,8 @@ _COMPOUNDS: Mapping[str, str] = {
     "hang": r"dead[ -]?lock\w*|stands? still|stood still|never returns?|blocks? for ?ever",
 }
 """What is written in several ways, or in several words, as one word."""
-_COMPOUND = re.compile("|".join(f"(?P<{term}>{pattern})" for term, pattern in _COMPOUNDS.items()))
-_SAME_AS = {
+_COMPOUND_PATTERN = re.compile("|".join(f"(?P<{term}>{pattern})" for term, pattern in _COMPOUNDS.items()))
+_SYNONYM_TEXTS = {
     "bandwidth": "algbw busbw throughput",
     "crash": "abort crashe die died",
     "gpu": "accelerator card",
@@ -61,7 +61,7 @@ _SAME_AS = {
     "restart": "reboot",
     "slow": "degrad degrade slower slowly sluggish",
 }
-_SAME = {word: term for term, words in _SAME_AS.items() for word in words.split()}
+_SYNONYMS = {word: term for term, words in _SYNONYM_TEXTS.items() for word in words.split()}
 """Words as they are after their endings are cut, and the one that stands for them."""
 
 _ALWAYS_PRINTED = (
@@ -93,60 +93,60 @@ _ALWAYS_PRINTED = (
     r"check dcgm and system\b[^\n]{0,300}?rerun diagnostics",
 )
 """What tools print whatever the cause is: advice, the heads of tables, and what stands in the log of every healthy start."""
-_ALWAYS = re.compile("|".join(_ALWAYS_PRINTED), re.IGNORECASE | re.MULTILINE)
-_CLAUSE = re.compile(r"[^\n,;]+")
-_WELL = re.compile(
+_ALWAYS_PATTERN = re.compile("|".join(_ALWAYS_PRINTED), re.IGNORECASE | re.MULTILINE)
+_CLAUSE_PATTERN = re.compile(r"[^\n,;]+")
+_WELL_PATTERN = re.compile(
     r"(?::[ \t]{1,9}(?:No|NO|N/A|OK|Not Active|None)|\bP(?:ass|ASS)(?:ed|ED)?(?: \([^)]{0,60}\))?|"
     r"(?i:\b(?:errors?|ecc|retired|remapped|pending|uncorr\w{0,20}|corr\w{0,20}|crc|replays?)\b[^.]{0,30}[:= ][ \t]?0))[ \t.]{0,9}$"
 )
 """How a clause ends that a tool names only to say that it is well: `Remapping Failure Occurred : No`, `Inforom Pass`, `ECC errors: 0`."""
-_NONE_OF = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|thermal|mce|link)\b[^\n.,;]{0,15}", re.IGNORECASE)
+_NONE_OF_PATTERN = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|thermal|mce|link)\b[^\n.,;]{0,15}", re.IGNORECASE)
 
 
-def telling(text: str) -> str:
+def strip_boilerplate(text: str) -> str:
     """A text without what says nothing about its cause. Where nothing else is in it: nothing if it says that all is well, else all of it."""
-    printed = _ALWAYS.sub(" ", text[:_MOST_READ])
-    told = _NONE_OF.sub(" ", _CLAUSE.sub(_unless_well, printed)) + text[_MOST_READ:]
-    if len(told.split()) > LEAST_TELLING:
+    printed = _ALWAYS_PATTERN.sub(" ", text[:_MAX_READ_CHARS])
+    told = _NONE_OF_PATTERN.sub(" ", _CLAUSE_PATTERN.sub(_drop_if_healthy, printed)) + text[_MAX_READ_CHARS:]
+    if len(told.split()) > MIN_TELLING_WORDS:
         return told
-    return "" if any(_WELL.search(clause[-120:]) for clause in _CLAUSE.findall(printed)) else text
+    return "" if any(_WELL_PATTERN.search(clause[-120:]) for clause in _CLAUSE_PATTERN.findall(printed)) else text
 
 
-def _unless_well(clause: re.Match[str]) -> str:
-    return " " if _WELL.search(clause[0][-120:]) else clause[0]
+def _drop_if_healthy(clause: re.Match[str]) -> str:
+    return " " if _WELL_PATTERN.search(clause[0][-120:]) else clause[0]
 
 
-def tokens(text: str) -> list[str]:
+def extract_terms(text: str) -> list[str]:
     """The terms of a text in order, repeats included."""
-    words = _WORD.findall(_COMPOUND.sub(_in_one, text[:_MOST_READ].lower()))
+    words = _WORD_PATTERN.findall(_COMPOUND_PATTERN.sub(_name_compound, text[:_MAX_READ_CHARS].lower()))
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        if word in _FILLER or (word.isdigit() and len(word) > 6):
+        if word in _FILLER_WORDS or (word.isdigit() and len(word) > 6):
             continue
-        found.append(word if word.isdigit() else _stem(word))
-        if word.isdigit() and before.isalpha() and before not in _FILLER:
+        found.append(word if word.isdigit() else _stem_word(word))
+        if word.isdigit() and before.isalpha() and before not in _FILLER_WORDS:
             found.append(before + word)
-        found += [_stem(part) for part in word.split("_") if len(part) > 2] if "_" in word else []
+        found += [_stem_word(part) for part in word.split("_") if len(part) > 2] if "_" in word else []
     return found
 
 
-def index(term: str) -> int:
+def hash_term(term: str) -> int:
     """A number for a term that is the same on every machine: what a sparse vector is indexed by."""
     return zlib.crc32(term.encode())
 
 
-def joined(parts: Iterable[str]) -> str:
+def join_texts(parts: Iterable[str]) -> str:
     """Several texts as one."""
     return "\n".join(part for part in parts if part)
 
 
-def _in_one(found: re.Match[str]) -> str:
+def _name_compound(found: re.Match[str]) -> str:
     return f" {found.lastgroup} "
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     for ending, put, least in _ENDINGS:
         if len(word) >= least and word.endswith(ending) and not word.endswith("ss") and not word.endswith("us"):
             word = word[: -len(ending)] + put
             break
-    return _SAME.get(word, word)
+    return _SYNONYMS.get(word, word)

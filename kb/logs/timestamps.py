@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-MONTHS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
+MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
 
 
-class Prefix(NamedTuple):
+class LinePrefix(NamedTuple):
     """What precedes a message, and the message."""
 
     time: datetime | None
@@ -25,25 +25,25 @@ class Prefix(NamedTuple):
     """False when the line carries no prefix at all: a bare line, or the continuation of one above."""
 
 
-_KMSG = re.compile(r"(\d{1,5}),\d+,(\d{1,18}),[^;,]*(?:,[^;]*)?;")
-_PRIORITY = re.compile(r"<(\d{1,3})>(?:1 )?")
-_DECODED = re.compile(r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d) *: *"
+_KMSG_PATTERN = re.compile(r"(\d{1,5}),\d+,(\d{1,18}),[^;,]*(?:,[^;]*)?;")
+_PRIORITY_PATTERN = re.compile(r"<(\d{1,3})>(?:1 )?")
+_DECODED_PATTERN = re.compile(r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d) *: *"
                       r"(?:emerg|alert|crit|err|error|warn|warning|notice|info|debug) *: *")  # fmt: skip
-_ISO = re.compile(r"\[?(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?\]?:?\s+")
-_UPTIME = re.compile(r"\[ *(\d{1,10}\.\d{1,9})(?:\] *\[ *[TC]\d+)?\]:? ?")
-_CTIME = re.compile(rf"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.\d+)? (\d{{4}})\]?:? ")
-_SYSLOG = re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.(\d{{1,9}}))? (?!\d{{4}}\b)")
-_WEEKDAY = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-\d\d-\d\d )")
-_WRITER = re.compile(r"([^\s:\[\]]{1,255}) ([^\s:\[\]]{1,128})(?:\[\d+\])?: ")
-_KERNEL = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ")
-_FARTHEST = 264
+_ISO_PATTERN = re.compile(r"\[?(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?\]?:?\s+")
+_UPTIME_PATTERN = re.compile(r"\[ *(\d{1,10}\.\d{1,9})(?:\] *\[ *[TC]\d+)?\]:? ?")
+_CTIME_PATTERN = re.compile(rf"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.\d+)? (\d{{4}})\]?:? ")
+_SYSLOG_PATTERN = re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.(\d{{1,9}}))? (?!\d{{4}}\b)")
+_WEEKDAY_PATTERN = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-\d\d-\d\d )")
+_WRITER_PATTERN = re.compile(r"([^\s:\[\]]{1,255}) ([^\s:\[\]]{1,128})(?:\[\d+\])?: ")
+_KERNEL_PATTERN = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ")
+_MAX_KERNEL_PREFIX_CHARS = 264
 """Where `kernel: ` ends at the latest, behind a host's name."""
-_GLOG = re.compile(r"\[?[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
-_SOMEWHERE = re.compile(r"(?<![\d-])(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?")
+_GLOG_PATTERN = re.compile(r"\[?[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
+_SOMEWHERE_PATTERN = re.compile(r"(?<![\d-])(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?")
 _DAY = r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _TO_END = r"(?:[.,][0-9]{1,9})? ?(?:Z\b|UTC\b|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]|(?! ?[+-]\d\d:?\d\d))\]?:?\s+"
-_HEAD = re.compile(
+_HEAD_PATTERN = re.compile(
     rf"(?P<ring>\[(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END}|(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}(?=,){_TO_END})"
     rf"|(?P<iso>(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END})"
     rf"|(?P<uptime>\[ *[0-9]{{1,10}}\.[0-9]{{1,9}}(?:\] *\[ *[TC][0-9]+)?\]:? ?)"
@@ -52,86 +52,86 @@ _HEAD = re.compile(
 """The heads of most lines, and of valid days and hours alone: whatever one such head precedes, `split` reads it as behind any other of its kind."""
 
 
-Head = tuple[str, str]
-_DATED = ("ring", "iso")
+LineHead = tuple[str, str]
+_DATED_HEADS = ("ring", "iso")
 """Heads that name a day of a year and an hour."""
 
 
-def headed(line: str) -> Head | None:
+def split_head(line: str) -> LineHead | None:
     """The kind of a line's head and what stands behind it. Lines alike in both differ in their time alone."""
-    found = _HEAD.match(line)
+    found = _HEAD_PATTERN.match(line)
     return (found.lastgroup or "", line[found.end() :]) if found else None
 
 
-def timed(line: str, head: Head, now: datetime | None = None) -> Prefix:
+def read_head_time(line: str, head: LineHead, now: datetime | None = None) -> LinePrefix:
     """The prefix of a line with that head, where no more of it is asked for than when it was written."""
-    time = _time(line, now)[0] if head[0] in _DATED else None
-    return Prefix(time, "", "", found=True) if time else split(line, now)
+    time = _parse_time(line, now)[0] if head[0] in _DATED_HEADS else None
+    return LinePrefix(time, "", "", found=True) if time else split_prefix(line, now)
 
 
-def split(line: str, now: datetime | None = None) -> Prefix:
+def split_prefix(line: str, now: datetime | None = None) -> LinePrefix:
     """The prefix of one line. `now` settles the year where the format has none (default: the clock)."""
     if line.startswith("{"):
-        return _json(line)
-    line = _WEEKDAY.sub("", line, count=1) if line[:1] in "MTWFS" else line
-    facility, rest, peeled = _facility(line)
-    if "," in rest[:6] and (raw := _KMSG.match(rest)):
+        return _parse_json_line(line)
+    line = _WEEKDAY_PATTERN.sub("", line, count=1) if line[:1] in "MTWFS" else line
+    facility, rest, peeled = _split_facility(line)
+    if "," in rest[:6] and (raw := _KMSG_PATTERN.match(rest)):
         source = "kernel" if int(raw[1]) >> 3 == 0 else "user"
-        return Prefix(None, "", rest[raw.end() :], source, int(raw[2]) / 1e6, True)
-    time, end, ring = _time(rest, now)
-    message, source, uptime = _writer(rest[end:], facility, named=end > 0 and not ring and not peeled)
-    return Prefix(time, "", message, source, uptime, bool(end or peeled or source or uptime is not None))
+        return LinePrefix(None, "", rest[raw.end() :], source, int(raw[2]) / 1e6, True)
+    time, end, ring = _parse_time(rest, now)
+    message, source, uptime = _split_writer(rest[end:], facility, named=end > 0 and not ring and not peeled)
+    return LinePrefix(time, "", message, source, uptime, bool(end or peeled or source or uptime is not None))
 
 
-def _facility(line: str) -> tuple[str, str, bool]:
-    if line.startswith("<") and (prio := _PRIORITY.match(line)):
+def _split_facility(line: str) -> tuple[str, str, bool]:
+    if line.startswith("<") and (prio := _PRIORITY_PATTERN.match(line)):
         return ("kernel" if int(prio[1]) >> 3 == 0 else "user"), line[prio.end() :], True
-    if line[:1].isalpha() and (decoded := _DECODED.match(line)):
+    if line[:1].isalpha() and (decoded := _DECODED_PATTERN.match(line)):
         return ("kernel" if decoded[1] == "kern" else decoded[1]), line[decoded.end() :], True
     return "", line, False
 
 
-def _time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
+def _parse_time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
     """The time, where the message begins, and whether the format is dmesg's own (which names no host and no program)."""
-    if iso := _ISO.match(line):
-        time = moment(iso[1], iso[3], iso[5], iso[6])
+    if iso := _ISO_PATTERN.match(line):
+        time = build_time(iso[1], iso[3], iso[5], iso[6])
         return time, iso.end() if time else 0, iso[4] == "," or line.startswith("[")
-    if ctime := _CTIME.match(line):
-        return moment(f"{ctime[4]}-{MONTHS[ctime[1]]:02}-{int(ctime[2]):02}", ctime[3]), ctime.end(), True
-    if syslog := _SYSLOG.match(line):
-        return yearless(MONTHS[syslog[1]], int(syslog[2]), syslog[3], syslog[4], now), syslog.end(), False
+    if ctime := _CTIME_PATTERN.match(line):
+        return build_time(f"{ctime[4]}-{MONTH_NUMBERS[ctime[1]]:02}-{int(ctime[2]):02}", ctime[3]), ctime.end(), True
+    if syslog := _SYSLOG_PATTERN.match(line):
+        return build_time_without_year(MONTH_NUMBERS[syslog[1]], int(syslog[2]), syslog[3], syslog[4], now), syslog.end(), False
     return None, 0, False
 
 
-def _writer(rest: str, facility: str, *, named: bool) -> tuple[str, str, float | None]:
+def _split_writer(rest: str, facility: str, *, named: bool) -> tuple[str, str, float | None]:
     source, uptime = facility, None
     for _ in range(3):
-        if rest.startswith("[") and (up := _UPTIME.match(rest)):
+        if rest.startswith("[") and (up := _UPTIME_PATTERN.match(rest)):
             uptime, rest, named = float(up[1]), rest[up.end() :], False
-        elif "kernel: " in rest[:_FARTHEST] and (kernel := _KERNEL.match(rest)):
+        elif "kernel: " in rest[:_MAX_KERNEL_PREFIX_CHARS] and (kernel := _KERNEL_PATTERN.match(rest)):
             source, rest, named = facility or "kernel", rest[kernel.end() :], False
-        elif named and (writer := _WRITER.match(rest)):
+        elif named and (writer := _WRITER_PATTERN.match(rest)):
             source, rest, named = writer[2], rest[writer.end() :], False
         else:
             break
     return rest, source, uptime
 
 
-def _json(line: str) -> Prefix:
+def _parse_json_line(line: str) -> LinePrefix:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        return Prefix(None, "", line)
+        return LinePrefix(None, "", line)
     if not isinstance(row, dict):
-        return Prefix(None, "", line)
+        return LinePrefix(None, "", line)
     stamp = str(row.get("__REALTIME_TIMESTAMP", ""))
     time = datetime.fromtimestamp(int(stamp) / 1e6, UTC) if re.fullmatch(r"[0-9]{1,17}", stamp) else None
     if "MESSAGE" not in row and "log" in row:  # a container runtime's json-file
-        return Prefix(find_time(str(row.get("time", ""))), "", _text(row["log"]).rstrip("\n"), "container", None, True)
-    return Prefix(time, str(row.get("_BOOT_ID", "")), _text(row.get("MESSAGE")), _writer_of(row), None, True)
+        return LinePrefix(find_time(str(row.get("time", ""))), "", _decode_message(row["log"]).rstrip("\n"), "container", None, True)
+    return LinePrefix(time, str(row.get("_BOOT_ID", "")), _decode_message(row.get("MESSAGE")), _find_json_writer(row), None, True)
 
 
-def _writer_of(row: dict[str, Any]) -> str:
+def _find_json_writer(row: dict[str, Any]) -> str:
     if row.get("_TRANSPORT", "kernel") != "kernel" or str(row.get("SYSLOG_FACILITY", "0")) != "0":
         return str(row.get("SYSLOG_IDENTIFIER") or row.get("_SYSTEMD_UNIT") or "user").replace("kernel", "user")
     if row.get("_SYSTEMD_UNIT") or row.get("_PID"):
@@ -139,7 +139,7 @@ def _writer_of(row: dict[str, Any]) -> str:
     return str(row.get("SYSLOG_IDENTIFIER") or "")
 
 
-def _text(message: object) -> str:
+def _decode_message(message: object) -> str:
     """journald writes a MESSAGE that is not clean text as an array of bytes, and repeats of the field as an array of strings."""
     if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
         return bytes(message).decode("utf-8", "replace")
@@ -148,7 +148,7 @@ def _text(message: object) -> str:
     return message if isinstance(message, str) else ""
 
 
-def moment(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
+def build_time(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
     """A time with its zone; None when there is no such day or hour."""
     zone = "+00:00" if zone in (None, "", "Z", "UTC") else zone
     if zone and ":" not in zone:
@@ -159,11 +159,11 @@ def moment(day: str, clock: str, fraction: str | None = None, zone: str | None =
         return None
 
 
-def yearless(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
+def build_time_without_year(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
     """The latest such day that is not more than a day ahead of now."""
     now = now or datetime.now(UTC)
     for year in (now.year + 1, now.year, now.year - 1):
-        time = moment(f"{year}-{month:02}-{day:02}", clock, fraction)
+        time = build_time(f"{year}-{month:02}-{day:02}", clock, fraction)
         if time and time <= now + timedelta(days=1):
             return time
     return None
@@ -172,9 +172,9 @@ def yearless(month: int, day: int, clock: str, fraction: str | None, now: dateti
 def find_time(line: str, now: datetime | None = None) -> datetime | None:
     """A time written near the start of a job's log line, whatever stands before it."""
     head = line[:160]
-    if found := _SOMEWHERE.search(head):
-        return moment(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])
-    for glog in _GLOG.finditer(head):
+    if found := _SOMEWHERE_PATTERN.search(head):
+        return build_time(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])
+    for glog in _GLOG_PATTERN.finditer(head):
         if 1 <= int(glog[1]) <= 12:
-            return yearless(int(glog[1]), int(glog[2]), glog[3], glog[4], now)
-    return split(head, now).time
+            return build_time_without_year(int(glog[1]), int(glog[2]), glog[3], glog[4], now)
+    return split_prefix(head, now).time

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from kb.catalogues.accelerators import Accelerator
 from kb.performance.shapes import JobShape
 
-WEIGHT = 2.0
+BYTES_PER_WEIGHT = 2.0
 """Bytes of a weight, a gradient or an activation as they are moved."""
-ACTIVATIONS, TOUCHED = 34.0, 4.0
-OPTIMIZER = 30.0
+ACTIVATION_BYTES, ACTIVATION_PASSES = 34.0, 4.0
+OPTIMIZER_BYTES = 30.0
 """Bytes read and written a parameter by one update of Adam in single precision."""
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class JobAmounts:
     """Of one GPU in one step: operations that the model needs and that are done, bytes of memory, seconds x bytes/s of each kind of port."""
 
     model_flops: float
@@ -28,30 +28,30 @@ class Amounts:
     nvlink_steps: int = 0
 
 
-def peer_bytes(size: float, ranks: int) -> float:
+def compute_peer_bytes(size: float, ranks: int) -> float:
     """Bytes that an all-reduce moves past each rank: 2(n-1)/n of them, by which nccl-tests count bus bandwidth."""
     return 2 * (ranks - 1) / ranks * size
 
 
-def job_amounts(shape: JobShape, gpu: Accelerator) -> Amounts:
+def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
     """All of it. A group of GPUs that fits into the reach of NVLink moves over it, any other over the adapters."""
-    near, far = _ports(shape, gpu)
-    return Amounts(
-        model_flops=model_flops(shape) / shape.gpus,
-        flops=model_flops(shape) * _again(shape) / shape.gpus,
-        memory=_memory(shape),
+    near, far = _compute_port_bytes(shape, gpu)
+    return JobAmounts(
+        model_flops=compute_model_flops(shape) / shape.gpus,
+        flops=compute_model_flops(shape) * _get_recompute_factor(shape) / shape.gpus,
+        memory=_compute_memory_bytes(shape),
         nvlink=near,
         network=far,
-        nvlink_steps=_sums(shape) * 2 * (shape.tensor - 1),
+        nvlink_steps=_count_all_reduces(shape) * 2 * (shape.tensor - 1),
     )
 
 
-def model_flops(shape: JobShape) -> float:
+def compute_model_flops(shape: JobShape) -> float:
     """Of the whole step, without what is computed twice."""
     return 6.0 * shape.tokens * (shape.params + shape.depth * shape.width * shape.sequence)
 
 
-def _again(shape: JobShape) -> float:
+def _get_recompute_factor(shape: JobShape) -> float:
     """How much more is done where activations are computed again: all of the way there, or the attention of it."""
     if shape.recompute == "full":
         return 4 / 3
@@ -59,45 +59,45 @@ def _again(shape: JobShape) -> float:
     return 1 + attention / (3 * (shape.params + attention)) if shape.recompute == "selective" else 1.0
 
 
-def _memory(shape: JobShape) -> float:
+def _compute_memory_bytes(shape: JobShape) -> float:
     held = shape.params / (shape.tensor * shape.pipeline)
     passes = 4 if shape.recompute == "full" else 3
-    weights = WEIGHT * held * passes * shape.micros
-    activations = ACTIVATIONS * TOUCHED * shape.width * shape.depth * shape.tokens / shape.gpus
-    return weights + activations + OPTIMIZER * held / (1 if shape.sharding == "none" else shape.data)
+    weights = BYTES_PER_WEIGHT * held * passes * shape.micros
+    activations = ACTIVATION_BYTES * ACTIVATION_PASSES * shape.width * shape.depth * shape.tokens / shape.gpus
+    return weights + activations + OPTIMIZER_BYTES * held / (1 if shape.sharding == "none" else shape.data)
 
 
-def _sums(shape: JobShape) -> int:
+def _count_all_reduces(shape: JobShape) -> int:
     """All-reduces of tensor parallelism in a step: two a layer there, two back, two more where it is computed again."""
     return (6 if shape.recompute == "full" else 4) * -(-shape.depth // shape.pipeline) * shape.micros if shape.tensor > 1 else 0
 
 
-def _ports(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
+def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
     """Bytes past one GPU over NVLink and over the adapters."""
     moved = {"nvlink": 0.0, "network": 0.0}
-    activation = WEIGHT * shape.sequence / shape.context * shape.micro * shape.width
+    activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.width
 
     def move(amount: float, reach: int) -> None:
         moved["nvlink" if reach <= gpu.domain else "network"] += amount
 
-    move(_sums(shape) * peer_bytes(activation, shape.tensor), shape.tensor)
+    move(_count_all_reduces(shape) * compute_peer_bytes(activation, shape.tensor), shape.tensor)
     if shape.pipeline > 1:
         crossings = 2 * shape.interleave * shape.micros
         move(crossings * activation / shape.tensor, shape.model_gpus)
     if shape.data > 1:
-        move(_gradients(shape) / _together(shape, gpu), shape.gpus)
+        move(_compute_gradient_bytes(shape) / _count_sharing_gpus(shape, gpu), shape.gpus)
     return moved["nvlink"], moved["network"]
 
 
-def _gradients(shape: JobShape) -> float:
+def _compute_gradient_bytes(shape: JobShape) -> float:
     """Bytes of the model's part that data parallelism moves: summed once; wholly sharded weights are gathered for each micro batch as well."""
-    held = WEIGHT * shape.params / (shape.tensor * shape.pipeline)
+    held = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
         return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * held
-    return peer_bytes(held, shape.data)
+    return compute_peer_bytes(held, shape.data)
 
 
-def _together(shape: JobShape, gpu: Accelerator) -> int:
+def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
     """GPUs of a server that sum the same part: each sends its share of it over an adapter of its own."""
     if shape.gpus <= gpu.domain:
         return 1

@@ -47,12 +47,12 @@ STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
 """Seconds that one step of a ring takes over NVLink and over a network: https://github.com/NVIDIA/nccl, its tuning table (simple protocol)."""
 
 
-def of_products(precision: Precision) -> Efficiency:
+def get_product_efficiency(precision: Precision) -> Efficiency:
     """Of the matrix units in a product by itself."""
     return PRODUCTS_8 if precision == "fp8" else PRODUCTS
 
 
-def of_training(gpu: Accelerator, precision: Precision) -> Efficiency:
+def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
     """Of the matrix units in training; of GPUs of which nothing was published, the widest range of those of which something was."""
     known = TRAINING.get((gpu.arch, precision))
     if known is not None:

@@ -10,17 +10,17 @@ from typing import Literal, assert_never
 
 from kb.catalogues.accelerators import Accelerator, Precision
 from kb.performance import efficiency
-from kb.performance.amounts import job_amounts, peer_bytes
+from kb.performance.amounts import compute_job_amounts, compute_peer_bytes
 from kb.performance.efficiency import Efficiency
-from kb.performance.shapes import AllReduce, BadShape, Copy, Gemm, JobShape, Shape
+from kb.performance.shapes import AllReduce, BadWorkload, Copy, Gemm, JobShape, Workload
 
 Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
-BYTES: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
+BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
 """Bytes of a number of each precision."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimePart:
     """The time one resource works, at the centre and at both ends of its range. `beside`: it works beside the others."""
 
     resource: Resource
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedTime:
     """A time with its interval, its parts, and `work` in `unit` x s: divided by a time it is a rate that people compare."""
 
     says: str
@@ -39,7 +39,7 @@ class Expected:
     seconds: float
     least: float
     most: float
-    parts: tuple[Part, ...]
+    parts: tuple[TimePart, ...]
     work: float
     unit: str
     stretch: float = 1.0
@@ -61,122 +61,122 @@ class Expected:
         return max(inside, key=lambda part: part.seconds).resource
 
 
-def expected(shape: Shape, gpu: Accelerator, mhz: float | None = None) -> Expected:
+def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
     """How long it takes on such GPUs, at an SM clock or at the usual one. BadShape where they cannot do it."""
     match shape:
         case JobShape():
-            return _job(shape, gpu, mhz)
+            return _model_job(shape, gpu, mhz)
         case AllReduce():
-            return _all_reduce(shape, gpu)
+            return _model_all_reduce(shape, gpu)
         case Gemm():
-            return _gemm(shape, gpu, mhz)
+            return _model_gemm(shape, gpu, mhz)
         case Copy():
-            return _copy(shape, gpu)
+            return _model_copy(shape, gpu)
     assert_never(shape)
 
 
-def overlapped(parts: Sequence[Part], stretch: float = 1.0) -> tuple[float, float, float]:
+def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
     """The whole at the centre and at both ends of the interval. Where there are ports alone they work at the same time at any end."""
     inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
 
-    def hidden(of: Callable[[Part], float]) -> float:
+    def hidden(of: Callable[[TimePart], float]) -> float:
         return max(sum(map(of, inside)), *map(of, ports), 0.0) * stretch
 
     apart = sum(part.most for part in parts) * stretch if inside else hidden(lambda part: part.most)
     return hidden(lambda part: part.seconds), hidden(lambda part: part.least), apart
 
 
-def _part(resource: Resource, amount: float, peak: float, reached: Efficiency, *, beside: bool = False, delay: float = 0.0) -> Part:
+def _build_part(resource: Resource, amount: float, peak: float, reached: Efficiency, *, beside: bool = False, delay: float = 0.0) -> TimePart:
     ideal = amount / peak
-    return Part(resource, delay + ideal / reached.centre, delay + ideal / reached.most, delay + ideal / reached.least, beside)
+    return TimePart(resource, delay + ideal / reached.centre, delay + ideal / reached.most, delay + ideal / reached.least, beside)
 
 
-def _whole(shape: Shape, gpu: Accelerator, parts: Sequence[Part], work: float, unit: str, stretch: float = 1.0) -> Expected:
-    seconds, least, most = overlapped(parts, stretch)
+def _build_expected(shape: Workload, gpu: Accelerator, parts: Sequence[TimePart], work: float, unit: str, stretch: float = 1.0) -> ExpectedTime:
+    seconds, least, most = compute_overlapped_time(parts, stretch)
     kept = tuple(part for part in parts if part.most > 0)
-    return Expected(shape.in_words(), gpu.name, seconds, least, most, kept, work, unit, stretch)
+    return ExpectedTime(shape.describe(), gpu.name, seconds, least, most, kept, work, unit, stretch)
 
 
-def peak_of(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
+def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
     """FLOP/s of its matrix units at a clock."""
-    peak = gpu.peak(precision)
+    peak = gpu.get_peak_flops(precision)
     if peak is None:
-        raise BadShape("precision", f"{gpu.title} has no matrix units for {precision}; it has {', '.join(name for name, _ in gpu.flops)}")
-    return peak * gpu.share_at(mhz)
+        raise BadWorkload("precision", f"{gpu.title} has no matrix units for {precision}; it has {', '.join(name for name, _ in gpu.flops)}")
+    return peak * gpu.get_clock_share(mhz)
 
 
-def _gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> Expected:
+def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
     """A task of one resource, the one that it needs more of: within one product its operands come while others are multiplied."""
     operations = 2.0 * shape.m * shape.n * shape.k
-    moved = BYTES[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     parts = [
-        _part("compute", operations, peak_of(gpu, shape.precision, mhz), efficiency.of_products(shape.precision), beside=True),
-        _part("memory", moved, gpu.memory, efficiency.MEMORY, beside=True),
+        _build_part("compute", operations, get_peak_at_clock(gpu, shape.precision, mhz), efficiency.get_product_efficiency(shape.precision), beside=True),
+        _build_part("memory", moved, gpu.memory, efficiency.MEMORY, beside=True),
     ]
-    return _whole(shape, gpu, parts, operations / 1e12, "TFLOP/s")
+    return _build_expected(shape, gpu, parts, operations / 1e12, "TFLOP/s")
 
 
-def _copy(shape: Copy, gpu: Accelerator) -> Expected:
+def _model_copy(shape: Copy, gpu: Accelerator) -> ExpectedTime:
     if shape.kind == "host":
-        parts = [_part("host link", shape.size, gpu.host, efficiency.HOST)]
+        parts = [_build_part("host link", shape.size, gpu.host, efficiency.HOST)]
     elif shape.kind == "memory":
-        parts = [_part("memory", 2 * shape.size, gpu.memory, efficiency.MEMORY)]
+        parts = [_build_part("memory", 2 * shape.size, gpu.memory, efficiency.MEMORY)]
     elif gpu.nvlink:
-        parts = [_part("nvlink", shape.size, gpu.nvlink, efficiency.PEER)]
+        parts = [_build_part("nvlink", shape.size, gpu.nvlink, efficiency.PEER)]
     else:
-        parts = [_part("host link", shape.size, gpu.host, efficiency.HOST)]
-    return _whole(shape, gpu, parts, shape.size / 1e9, "GB/s")
+        parts = [_build_part("host link", shape.size, gpu.host, efficiency.HOST)]
+    return _build_expected(shape, gpu, parts, shape.size / 1e9, "GB/s")
 
 
-def _all_reduce(shape: AllReduce, gpu: Accelerator) -> Expected:
-    moved = peer_bytes(shape.size, shape.gpus)
-    return _whole(shape, gpu, _ring(moved, shape, gpu), moved / 1e9, "GB/s")
+def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
+    moved = compute_peer_bytes(shape.size, shape.gpus)
+    return _build_expected(shape, gpu, _build_ring_parts(moved, shape, gpu), moved / 1e9, "GB/s")
 
 
-def _ring(moved: float, shape: AllReduce, gpu: Accelerator) -> list[Part]:
+def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
     """NVLinks and adapters work at the same time: the slower is the time of both."""
     here = min(shape.gpus, gpu.domain)
     delay = 2 * (here - 1) * efficiency.STEP_NVLINK
     reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING
-    near = [_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if here > 1 else []
+    near = [_build_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if here > 1 else []
     if shape.gpus <= gpu.domain:
         return near
     if gpu.domain > gpu.node:
-        raise BadShape(
+        raise BadWorkload(
             "gpus", f"{shape.gpus} are more than the {gpu.domain} that NVLink joins, beyond which nothing is modelled for {gpu.title}"
         )
     if gpu.domain < gpu.node:
-        near = [_part("host link", moved, gpu.host, efficiency.HOST, beside=True, delay=delay)]
-    return [*near, *_between_servers(moved, shape, gpu)]
+        near = [_build_part("host link", moved, gpu.host, efficiency.HOST, beside=True, delay=delay)]
+    return [*near, *_build_network_parts(moved, shape, gpu)]
 
 
-def _between_servers(moved: float, shape: AllReduce, gpu: Accelerator) -> list[Part]:
+def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
     servers = -(-shape.gpus // gpu.node)
     if servers == 1:
         return []
     rate = shape.network or gpu.network * gpu.node
     if not rate:
-        raise BadShape("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
+        raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
     sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # of two servers each sends its own sum once
-    return [_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
+    return [_build_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
 
 
-def _job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> Expected:
-    amounts = job_amounts(shape, gpu)
+def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
+    amounts = compute_job_amounts(shape, gpu)
     if amounts.network and not gpu.network:
-        raise BadShape(
+        raise BadWorkload(
             "gpus", f"servers with {gpu.title} differ in their adapters: a job on one server of {gpu.node} is all that is modelled"
         )
     if amounts.nvlink and not gpu.nvlink:
-        raise BadShape("tensor", f"{gpu.title} has no NVLink: tensor parallelism over PCIe is not modelled")
+        raise BadWorkload("tensor", f"{gpu.title} has no NVLink: tensor parallelism over PCIe is not modelled")
     parts = [
-        _part("compute", amounts.flops, peak_of(gpu, shape.precision, mhz), efficiency.of_training(gpu, shape.precision)),
-        _part("memory", amounts.memory, gpu.memory, efficiency.MEMORY),
+        _build_part("compute", amounts.flops, get_peak_at_clock(gpu, shape.precision, mhz), efficiency.get_training_efficiency(gpu, shape.precision)),
+        _build_part("memory", amounts.memory, gpu.memory, efficiency.MEMORY),
     ]
     if amounts.nvlink:
         delay = amounts.nvlink_steps * efficiency.STEP_NVLINK
-        parts.append(_part("nvlink", amounts.nvlink, gpu.nvlink, efficiency.RING, beside=True, delay=delay))
+        parts.append(_build_part("nvlink", amounts.nvlink, gpu.nvlink, efficiency.RING, beside=True, delay=delay))
     if amounts.network:
-        parts.append(_part("network", amounts.network, gpu.network, efficiency.NETWORK, beside=True))
+        parts.append(_build_part("network", amounts.network, gpu.network, efficiency.NETWORK, beside=True))
     bubble = 1 + (shape.pipeline - 1) / (shape.micros * shape.interleave)
-    return _whole(shape, gpu, parts, amounts.model_flops / 1e12, "TFLOP/s of each GPU", bubble)
+    return _build_expected(shape, gpu, parts, amounts.model_flops / 1e12, "TFLOP/s of each GPU", bubble)

@@ -3,42 +3,42 @@
 import math
 import re
 
-_FORM = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s{0,3}([a-zA-Zµ]{0,4})")
-_COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
-_BYTES = {"": 1.0, "b": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}
-_SECONDS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0, "m": 60.0, "h": 3600.0}
-_LONGEST = 40
+_FORM_PATTERN = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s{0,3}([a-zA-Zµ]{0,4})")
+_COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+_BYTE_UNITS = {"": 1.0, "b": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}
+_SECOND_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0, "m": 60.0, "h": 3600.0}
+_MAX_CHARS = 40
 
 
 class BadQuantity(ValueError):
     """Words that are no such amount."""
 
 
-def read_count(text: str) -> float:
+def parse_count(text: str) -> float:
     """70B, 7.5 b, 1300: a number of things."""
-    return _read(text, _COUNTS, "70B or 1.3T")
+    return _parse_quantity(text, _COUNT_UNITS, "70B or 1.3T")
 
 
-def read_bytes(text: str) -> float:
+def parse_bytes(text: str) -> float:
     """8G, 512MiB, 1073741824: bytes in powers of two, as nccl-tests counts them."""
-    return _read(re.sub(r"(?i)([kmgt])i?b$", r"\1", text.strip()[:_LONGEST]), _BYTES, "8G or 512M")
+    return _parse_quantity(re.sub(r"(?i)([kmgt])i?b$", r"\1", text.strip()[:_MAX_CHARS]), _BYTE_UNITS, "8G or 512M")
 
 
-def read_seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """12.3s, 350ms, 2min: a time."""
-    return _read(text, _SECONDS, "12.3s or 350ms")
+    return _parse_quantity(text, _SECOND_UNITS, "12.3s or 350ms")
 
 
-def _read(text: str, units: dict[str, float], example: str) -> float:
-    found = _FORM.fullmatch(text.strip()[:_LONGEST])
+def _parse_quantity(text: str, units: dict[str, float], example: str) -> float:
+    found = _FORM_PATTERN.fullmatch(text.strip()[:_MAX_CHARS])
     unit = found[2].lower() if found else None
     value = float(found[1]) * units[unit] if found and unit in units else 0.0
     if not 0 < value < math.inf:
-        raise BadQuantity(f"{text[:_LONGEST]!r} is no such amount; write it as {example}")
+        raise BadQuantity(f"{text[:_MAX_CHARS]!r} is no such amount; write it as {example}")
     return value
 
 
-def time_in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`12.3 s`, `350 ms`, `41.2 µs`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
@@ -46,7 +46,7 @@ def time_in_words(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def bytes_in_words(size: float) -> str:
+def format_bytes(size: float) -> str:
     """`8 GiB`, `64 MiB`."""
     for unit, step in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
         if size >= step:

@@ -4,19 +4,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kb.catalogues.accelerators import Precision
-from kb.performance.quantities import bytes_in_words
+from kb.performance.quantities import format_bytes
 
 Recompute = Literal["none", "selective", "full"]
 Sharding = Literal["none", "optimizer", "full"]
-RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
-SHARDING: tuple[Sharding, ...] = ("none", "optimizer", "full")
-HEAD = 128
+RECOMPUTE_KINDS: tuple[Recompute, ...] = ("none", "selective", "full")
+SHARDING_KINDS: tuple[Sharding, ...] = ("none", "optimizer", "full")
+HIDDEN_PER_LAYER = 128
 """Hidden size per layer of dense transformers, about: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32."""
-MOST = 1 << 24
+MAX_COUNT = 1 << 24
 """GPUs, layers or sequences beyond which a number is a slip."""
 
 
-class BadShape(ValueError):
+class BadWorkload(ValueError):
     """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
 
     def __init__(self, field: str, why: str) -> None:
@@ -47,19 +47,19 @@ class JobShape:
     sharding: Sharding = "optimizer"
 
     def __post_init__(self) -> None:
-        _within("params", self.params, 1e6, 1e14)
+        _require_within("params", self.params, 1e6, 1e14)
         for field in ("sequence", "batch", "gpus", "tensor", "pipeline", "context", "micro", "interleave"):
-            _within(field, getattr(self, field), 1, MOST)
+            _require_within(field, getattr(self, field), 1, MAX_COUNT)
         for field in ("layers", "hidden"):
-            _within(field, getattr(self, field), 0, MOST)
+            _require_within(field, getattr(self, field), 0, MAX_COUNT)
         if self.gpus % self.model_gpus:
-            raise BadShape(
+            raise BadWorkload(
                 "gpus", f"{self.gpus} cannot be divided by tensor {self.tensor} x pipeline {self.pipeline} x context {self.context}"
             )
         if self.batch % (self.data * self.micro):
-            raise BadShape("batch", f"{self.batch} cannot be divided by data parallelism {self.data} x micro batch {self.micro}")
+            raise BadWorkload("batch", f"{self.batch} cannot be divided by data parallelism {self.data} x micro batch {self.micro}")
         if self.depth < self.pipeline * self.interleave:
-            raise BadShape("pipeline", f"{self.depth} layers are fewer than pipeline {self.pipeline} x interleave {self.interleave}")
+            raise BadWorkload("pipeline", f"{self.depth} layers are fewer than pipeline {self.pipeline} x interleave {self.interleave}")
 
     @property
     def model_gpus(self) -> int:
@@ -83,13 +83,13 @@ class JobShape:
     @property
     def width(self) -> float:
         """The hidden size: as said, or of a model of so many parameters (12 x layers x hidden²)."""
-        return float(self.hidden) if self.hidden else (HEAD * self.params / 12) ** (1 / 3)
+        return float(self.hidden) if self.hidden else (HIDDEN_PER_LAYER * self.params / 12) ** (1 / 3)
 
     @property
     def depth(self) -> int:
         return self.layers or max(1, round(self.params / (12 * self.width**2)))
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """`a step of 70 B parameters: 1,024 sequences of 8,192 on 64 GPUs (tensor 8, pipeline 4, data 2)`."""
         parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.data))
         split = ", ".join(f"{name} {n}" for name, n in parts if n > 1 or name == "data")
@@ -108,13 +108,13 @@ class AllReduce:
     network: float | None = None
 
     def __post_init__(self) -> None:
-        _within("size", self.size, 1, 1e15)
-        _within("gpus", self.gpus, 2, MOST)
+        _require_within("size", self.size, 1, 1e15)
+        _require_within("gpus", self.gpus, 2, MAX_COUNT)
         if self.network is not None:
-            _within("network", self.network, 1e6, 1e14)
+            _require_within("network", self.network, 1e6, 1e14)
 
-    def in_words(self) -> str:
-        return f"an all-reduce of {bytes_in_words(self.size)} over {self.gpus:,} GPUs"
+    def describe(self) -> str:
+        return f"an all-reduce of {format_bytes(self.size)} over {self.gpus:,} GPUs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,14 @@ class Gemm:
 
     def __post_init__(self) -> None:
         for field in ("m", "n", "k"):
-            _within(field, getattr(self, field), 1, 1 << 30)
+            _require_within(field, getattr(self, field), 1, 1 << 30)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         return f"a product of {self.m:,} x {self.k:,} by {self.k:,} x {self.n:,} in {self.precision}"
 
 
 CopyKind = Literal["host", "peer", "memory"]
-COPIES: tuple[CopyKind, ...] = ("host", "peer", "memory")
+COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +146,16 @@ class Copy:
     kind: CopyKind = "host"
 
     def __post_init__(self) -> None:
-        _within("size", self.size, 1, 1e15)
+        _require_within("size", self.size, 1, 1e15)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         ends = {"host": "between host and GPU", "peer": "between two GPUs", "memory": "within a GPU's memory"}
-        return f"a copy of {bytes_in_words(self.size)} {ends[self.kind]}"
+        return f"a copy of {format_bytes(self.size)} {ends[self.kind]}"
 
 
-Shape = JobShape | AllReduce | Gemm | Copy
+Workload = JobShape | AllReduce | Gemm | Copy
 
 
-def _within(field: str, value: float, least: float, most: float) -> None:
+def _require_within(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise BadShape(field, f"{value:g} is not between {least:g} and {most:g}")
+        raise BadWorkload(field, f"{value:g} is not between {least:g} and {most:g}")

@@ -6,87 +6,87 @@ Takes the lines and changes them in place; each is looked at a bounded number of
 import re
 from collections.abc import Sequence
 
-from kb.secrets.spread import GONE
+from kb.secrets.spread import REDACTED
 
-SIZES = frozenset({64, 70, 76})
+KEY_LINE_SIZES = frozenset({64, 70, 76})
 """Characters of a whole line: PEM, OpenSSH's own, MIME."""
-_TAIL = "\"',;)]} \t\r\\="
-_PARTS = re.compile(r"[\s\"'|>\]\[({]")
-_WORD = re.compile(r"[A-Za-z0-9+/]+")
-_CHANGES = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
-_HEX = frozenset("0123456789abcdefABCDEF")
-_PUBLIC = re.compile(r"-{4,5} ?BEGIN (?![^-]{0,40}PRIVATE)[A-Z0-9 ]{1,60}-{4,5}")
-MOST_ABOVE, SHORTEST_END = 6, 8
+_TRAILING_CHARS = "\"',;)]} \t\r\\="
+_PARTS_PATTERN = re.compile(r"[\s\"'|>\]\[({]")
+_WORD_PATTERN = re.compile(r"[A-Za-z0-9+/]+")
+_CHANGES_PATTERN = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
+_HEX_CHARS = frozenset("0123456789abcdefABCDEF")
+_PUBLIC_PATTERN = re.compile(r"-{4,5} ?BEGIN (?![^-]{0,40}PRIVATE)[A-Z0-9 ]{1,60}-{4,5}")
+MAX_HEADER_DISTANCE, MIN_LAST_LINE_CHARS = 6, 8
 """Lines between a header and the first line below it; characters of a key's last line."""
-DISTINCT, OF_A_CASE, CHANGES = 26, 9, 20
+MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
 """Of a line of random base64: different characters, letters of either case at least, and places where one kind of character follows another. Of 100,000
 random lines all have more; paths, digests and identifiers have fewer."""
 
 
-def like_a_body(masked: str) -> bool:
+def may_be_key_body(masked: str) -> bool:
     """Whether a line in lower case, its digits alike, may be one of a key's. Cheap for what is not."""
-    said = masked[-100:].rstrip(_TAIL)
+    said = masked[-100:].rstrip(_TRAILING_CHARS)
     if len(said) < 64 or " " in said[-64:] or not (said[-1].isalnum() or said[-1] in "+/"):
         return False
-    return _size(said) in SIZES and not _HEX.issuperset(said[-64:])
+    return _measure_last_word(said) in KEY_LINE_SIZES and not _HEX_CHARS.issuperset(said[-64:])
 
 
-def bodies(lines: list[str], some: Sequence[int]) -> None:
+def redact_key_bodies(lines: list[str], some: Sequence[int]) -> None:
     """Take out the keys that these lines are part of."""
     done = -1
     for at in some:
-        if at <= done or not _random(_word(lines[at])):
+        if at <= done or not _is_random(_find_base64_word(lines[at])):
             continue
         first = at
-        while first > max(done + 1, 0) and _shaped(lines[first - 1]):
+        while first > max(done + 1, 0) and _has_key_shape(lines[first - 1]):
             first -= 1
         done = at
-        while done + 1 < len(lines) and _shaped(lines[done + 1]):
+        while done + 1 < len(lines) and _has_key_shape(lines[done + 1]):
             done += 1
-        if (done > first or _bare(lines[at])) and not _public(lines, first):
-            _take_out(lines, first, done)
+        if (done > first or _is_alone_on_line(lines[at])) and not _has_public_header(lines, first):
+            _redact_span(lines, first, done)
 
 
-def _take_out(lines: list[str], first: int, last: int) -> None:
+def _redact_span(lines: list[str], first: int, last: int) -> None:
     after = lines[last + 1] if last + 1 < len(lines) else ""
-    word = _word(after)
-    ends = SHORTEST_END <= len(word) < 76 and (after.rstrip("\"', \t\r").endswith("=") or _mixed(word))
+    word = _find_base64_word(after)
+    ends = MIN_LAST_LINE_CHARS <= len(word) < 76 and (after.rstrip("\"', \t\r").endswith("=") or _is_mixed(word))
     for at in range(first, last + 1 + ends):
-        start = lines[at].rfind(_word(lines[at]))
-        rest = lines[at][start + len(_word(lines[at])) :].lstrip("=")
-        lines[at] = f"{lines[at][:start]}{GONE}{rest}"
+        start = lines[at].rfind(_find_base64_word(lines[at]))
+        rest = lines[at][start + len(_find_base64_word(lines[at])) :].lstrip("=")
+        lines[at] = f"{lines[at][:start]}{REDACTED}{rest}"
 
 
-def _word(line: str) -> str:
+def _find_base64_word(line: str) -> str:
     """The last word of the line where it is base64 alone, else nothing."""
-    said = _PARTS.split(line[-120:].rstrip(_TAIL))[-1]
-    return said if _WORD.fullmatch(said) else ""
+    said = _PARTS_PATTERN.split(line[-120:].rstrip(_TRAILING_CHARS))[-1]
+    return said if _WORD_PATTERN.fullmatch(said) else ""
 
 
-def _size(said: str) -> int:
-    return len(_PARTS.split(said)[-1])
+def _measure_last_word(said: str) -> int:
+    return len(_PARTS_PATTERN.split(said)[-1])
 
 
-def _shaped(line: str) -> bool:
-    word = _word(line)
-    return len(word) in SIZES and not _HEX.issuperset(word)
+def _has_key_shape(line: str) -> bool:
+    word = _find_base64_word(line)
+    return len(word) in KEY_LINE_SIZES and not _HEX_CHARS.issuperset(word)
 
 
-def _bare(line: str) -> bool:
+def _is_alone_on_line(line: str) -> bool:
     """Whether nothing else stands on the line."""
-    return len(line.strip(" \t\r\"',+;\\=")) in SIZES
+    return len(line.strip(" \t\r\"',+;\\=")) in KEY_LINE_SIZES
 
 
-def _random(word: str) -> bool:
-    if len(word) not in SIZES or len(set(word)) < DISTINCT or len(_CHANGES.findall(word)) < CHANGES:
+def _is_random(word: str) -> bool:
+    if len(word) not in KEY_LINE_SIZES or len(set(word)) < MIN_DISTINCT_CHARS or len(_CHANGES_PATTERN.findall(word)) < MIN_CHANGES:
         return False
-    return sum(map(str.isupper, word)) >= OF_A_CASE and sum(map(str.islower, word)) >= OF_A_CASE
+    return sum(map(str.isupper, word)) >= MIN_CHARS_PER_CASE and sum(map(str.islower, word)) >= MIN_CHARS_PER_CASE
 
 
-def _mixed(word: str) -> bool:
+def _is_mixed(word: str) -> bool:
     return any(map(str.isdigit, word)) and any(map(str.isupper, word)) and any(map(str.islower, word))
 
 
-def _public(lines: Sequence[str], first: int) -> bool:
+def _has_public_header(lines: Sequence[str], first: int) -> bool:
     """Whether a header above says that anybody may read it: a certificate, a public key, a signature."""
-    return any(_PUBLIC.search(line[-200:]) for line in lines[max(0, first - MOST_ABOVE) : first])
+    return any(_PUBLIC_PATTERN.search(line[-200:]) for line in lines[max(0, first - MAX_HEADER_DISTANCE) : first])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 _CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))
 _GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))
-_ALIKE = _CYRILLIC | _GREEK
-WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")
+_LOOKALIKES = _CYRILLIC | _GREEK
+PASSWORD_WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")
 """What other languages call a password."""
 
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"
@@ -15,34 +15,34 @@ _CONTROLS = bytes([*range(9), 11, 12, *range(14, 27), *range(28, 32), 127])
 _BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _NO_WIDTH = f"{_CONTROL}\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
 _ESCAPE = r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)\[[\d;]{0,20}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)"
-_SIGNS = {"%3d": "=", "%3a": ":", "%22": '"', "%27": "'", "%26": "&", "&quot;": '"', "&#34;": '"', "&#x22;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'",
+_SPELLED_SIGNS = {"%3d": "=", "%3a": ":", "%22": '"', "%27": "'", "%26": "&", "&quot;": '"', "&#34;": '"', "&#x22;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'",
           "\\u003d": "=", "\\u003a": ":", "\\u0022": '"', "\\u0027": "'", "\\u0026": "&"}  # fmt: skip
 """How a URL, a page and JSON spell the signs that part a name from its value."""
-_PIECE = re.compile(
-    rf"(?=[^ -\"$'-\[\]_-~\t\n\r]|contraseñ)(?:(?P<word>{'|'.join(WORDS)})|(?P<gone>{_ESCAPE}|[{_NO_WIDTH}]|\\u200[bcdBCD]|\\ufeff)"
+_PIECE_PATTERN = re.compile(
+    rf"(?=[^ -\"$'-\[\]_-~\t\n\r]|contraseñ)(?:(?P<word>{'|'.join(PASSWORD_WORDS)})|(?P<gone>{_ESCAPE}|[{_NO_WIDTH}]|\\u200[bcdBCD]|\\ufeff)"
     rf"|(?P<wide>[\uff01-\uff5e\U0001d400-\U0001d7ff])"
-    rf"|(?P<like>[{''.join(_ALIKE)}])|(?P<blank>[{_BLANK}])|(?P<sign>(?=[%&\\])(?i:{'|'.join(map(re.escape, _SIGNS))})))"
+    rf"|(?P<like>[{''.join(_LOOKALIKES)}])|(?P<blank>[{_BLANK}])|(?P<sign>(?=[%&\\])(?i:{'|'.join(map(re.escape, _SPELLED_SIGNS))})))"
 )
-_STARTS = re.compile(rf"[\x1b{_NO_WIDTH}{_BLANK}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_ALIKE)}{''.join(word[0] for word in WORDS)}ñ]")
-_SPELLED = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff", "\\u003", "\\u002")
-_WRITTEN = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&apos;")
+_STARTS_PATTERN = re.compile(rf"[\x1b{_NO_WIDTH}{_BLANK}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_LOOKALIKES)}{''.join(word[0] for word in PASSWORD_WORDS)}ñ]")
+_SPELLED_ESCAPES = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff", "\\u003", "\\u002")
+_WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&apos;")
 
 
 def may_hide(text: str) -> bool:
     """Whether anything in it could be a disguise. Cheap for what is plain ASCII."""
-    return _written(text) or _shown_otherwise(text)
+    return _has_written_signs(text) or _has_displayed_disguise(text)
 
 
-def hiding(block: str) -> Callable[[str], bool] | None:
+def select_hiding_test(block: str) -> Callable[[str], bool] | None:
     """What tells of a line of the block whether it may hide something, the cheapest that does; None where no line of it can."""
-    if _written(block):
+    if _has_written_signs(block):
         return may_hide
-    return _shown_otherwise if _shown_otherwise(block) else None
+    return _has_displayed_disguise if _has_displayed_disguise(block) else None
 
 
-def _written(text: str) -> bool:
+def _has_written_signs(text: str) -> bool:
     """Signs that are spelled, or characters that no terminal shows."""
-    if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN):
+    if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN_SIGNS):
         return True
     if text.isprintable():
         return False
@@ -50,42 +50,42 @@ def _written(text: str) -> bool:
     return len(said.translate(None, _CONTROLS)) != len(said)
 
 
-def _shown_otherwise(text: str) -> bool:
-    if "\x1b" in text or "^[[" in text or "#033[" in text or ("\\" in text and any(spelled in text for spelled in _SPELLED)):
+def _has_displayed_disguise(text: str) -> bool:
+    if "\x1b" in text or "^[[" in text or "#033[" in text or ("\\" in text and any(spelled in text for spelled in _SPELLED_ESCAPES)):
         return True
-    return not text.isascii() and any(not line.isascii() and _STARTS.search(line) for line in text.split("\n"))
+    return not text.isascii() and any(not line.isascii() and _STARTS_PATTERN.search(line) for line in text.split("\n"))
 
 
-def unmasked(line: str, clean: Callable[[str], str]) -> str:
+def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
     """The line without the secrets that `clean` finds once the disguise is off; as it was where it finds none."""
-    plain, places = _plain(line)
+    plain, places = _read_plainly(line)
     if plain == line:
         return line
     said = clean(plain)
-    return line if said == plain else placed(line, plain, places, said)
+    return line if said == plain else apply_redactions(line, plain, places, said)
 
 
-_GONE = re.compile(r"\[redacted[^\]\n]{0,60}\]")
+_GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
 
 
-def placed(line: str, plain: str, places: Sequence[int], said: str) -> str:
+def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) -> str:
     """The line without what is gone from its plain reading, all else as it is written there. `places`: where in the line each character of
     `plain` stands, and its end. What stays of `said` stands in `plain` in the same order: wherever a part of it is found first, what is
     left says nothing that `said` does not."""
-    kept, marks = _GONE.split(said), _GONE.findall(said)
+    kept, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
     parts: list[str] = []
     at = 0
     for number, piece in enumerate(kept):
         start = len(plain) - len(piece) if number and number == len(marks) else plain.find(piece, at)
         if start < at or not plain.startswith(piece, start) or (not number and start):
-            return _between(line, plain, places, said)
+            return _replace_changed_part(line, plain, places, said)
         end = len(line) if number == len(marks) else places[start + len(piece)]
         parts += (marks[number - 1] if number else "", line[places[start] if number else 0 : end])
         at = start + len(piece)
     return "".join(parts)
 
 
-def _between(line: str, plain: str, places: Sequence[int], said: str) -> str:
+def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: str) -> str:
     """The same where more changed than what is gone: whatever lies between the first and the last change is as it reads."""
     same = min(len(plain), len(said))
     head = next((at for at in range(same) if plain[at] != said[at]), same)
@@ -94,13 +94,13 @@ def _between(line: str, plain: str, places: Sequence[int], said: str) -> str:
     return f"{line[: places[head]]}{between}{line[places[len(plain) - tail] :]}"
 
 
-def _plain(line: str) -> tuple[str, list[int]]:
+def _read_plainly(line: str) -> tuple[str, list[int]]:
     """As it reads, and for each of its characters (and its end) where it stands in the line."""
     parts: list[str] = []
     places: list[int] = []
     at = 0
-    for found in _PIECE.finditer(line):
-        put = _read_as(found)
+    for found in _PIECE_PATTERN.finditer(line):
+        put = _read_character(found)
         parts += (line[at : found.start()], put)
         places += range(at, found.start())
         places += [found.start()] * len(put)
@@ -110,13 +110,13 @@ def _plain(line: str) -> tuple[str, list[int]]:
     return "".join(parts), places
 
 
-def _read_as(found: re.Match[str]) -> str:
+def _read_character(found: re.Match[str]) -> str:
     if found["word"]:
         return "password"
     if found["like"]:
-        return _ALIKE[found["like"]]
+        return _LOOKALIKES[found["like"]]
     if found["sign"]:
-        return _SIGNS[found["sign"].lower()]
+        return _SPELLED_SIGNS[found["sign"].lower()]
     if found["blank"]:
         return " "
     return unicodedata.normalize("NFKC", found["wide"]) if found["wide"] else ""

@@ -2,7 +2,7 @@
 
 import re
 
-_FORMS: dict[tuple[str, ...], str] = {
+_FORM_TEXTS: dict[tuple[str, ...], str] = {
     ("xox", "xapp-"): r"\bxox[a-z]{1,2}(?:\.xox[a-z])?-[A-Za-z0-9-]{8,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
     ("webhook.office.com",): r"(?<=webhook\.office\.com/)webhookb2/[A-Za-z0-9/@-]{10,}",
     ("/webhooks/",): r"(?<=/webhooks/)\d{15,22}/[\w-]{40,}",
@@ -109,7 +109,7 @@ _FORMS: dict[tuple[str, ...], str] = {
 }
 """What a line must hold, in lower case, of any of them → the form."""
 
-FORMS = tuple((needles, re.compile(form)) for needles, form in _FORMS.items())
+TOKEN_FORMS = tuple((needles, re.compile(form)) for needles, form in _FORM_TEXTS.items())
 
-WITHIN = ("webhook.office.com", "_gitlab_session", "q~")
+INNER_NEEDLES = ("webhook.office.com", "_gitlab_session", "q~")
 """Needles that may stand within a word; every other one begins where a word does, or with a sign."""

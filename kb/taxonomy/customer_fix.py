@@ -11,14 +11,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from kb.readable import SLOT
+from kb.readable import SLOT_PATTERN
 from kb.shapes import StrictModel, Text
 
-FILLED_BY = ("expected", "driver", "cuda")
+BLOCK_SLOTS = ("expected", "driver", "cuda")
 """Slots of a block: what the site's profile expects; the driver that runs on the machines, and the newest CUDA that it takes."""
-LONGEST_BLOCK, LONGEST_LINE = 8, 140
+MAX_BLOCK_LINES, MAX_LINE_CHARS = 8, 140
 """Lines, and characters of one, that a thread shows without a scroll bar."""
-_SAFE = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
+_SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -29,35 +29,35 @@ class CustomerFix:
     paste: tuple[str, ...]
     works: str
 
-    def block(self, known: Mapping[str, str]) -> str:
+    def choose_block(self, known: Mapping[str, str]) -> str:
         """The block to paste. A value that a shell could read as more than a word counts as unknown."""
-        safe = {slot: value for slot, value in known.items() if slot in FILLED_BY and _SAFE.fullmatch(value)}
-        return next(filled for text in self.paste if (filled := _filled(text, safe)) is not None)
+        safe = {slot: value for slot, value in known.items() if slot in BLOCK_SLOTS and _SAFE_PATTERN.fullmatch(value)}
+        return next(filled for text in self.paste if (filled := _fill_block(text, safe)) is not None)
 
 
-def _slots(text: str) -> tuple[str, ...]:
-    return tuple(slot for slot in SLOT.findall(text) if slot in FILLED_BY)
+def _find_slots(text: str) -> tuple[str, ...]:
+    return tuple(slot for slot in SLOT_PATTERN.findall(text) if slot in BLOCK_SLOTS)
 
 
-def _filled(text: str, known: Mapping[str, str]) -> str | None:
-    for slot in _slots(text):
+def _fill_block(text: str, known: Mapping[str, str]) -> str | None:
+    for slot in _find_slots(text):
         if slot not in known:
             return None
         text = text.replace(f"{{{slot}}}", known[slot])
     return text
 
 
-def _block(text: str) -> str:
+def _validate_block(text: str) -> str:
     lines = text.rstrip().split("\n")
-    if len(lines) > LONGEST_BLOCK or any(len(line) > LONGEST_LINE for line in lines):
-        raise ValueError(f"a block has at most {LONGEST_BLOCK} lines of {LONGEST_LINE} characters")
+    if len(lines) > MAX_BLOCK_LINES or any(len(line) > MAX_LINE_CHARS for line in lines):
+        raise ValueError(f"a block has at most {MAX_BLOCK_LINES} lines of {MAX_LINE_CHARS} characters")
     if "```" in text:
         raise ValueError("a block is shown between ``` and may not hold them")
     return "\n".join(lines)
 
 
-def _ends_plain(blocks: tuple[str, ...]) -> tuple[str, ...]:
-    if blocks and _slots(blocks[-1]):
+def _validate_last_block(blocks: tuple[str, ...]) -> tuple[str, ...]:
+    if blocks and _find_slots(blocks[-1]):
         raise ValueError("the last block may have no slot, for where nothing is known")
     return blocks
 
@@ -66,7 +66,7 @@ class CustomerFixRow(StrictModel):
     """As a taxonomy's file holds it."""
 
     change: Text
-    paste: Annotated[tuple[Annotated[str, AfterValidator(_block)], ...], Field(min_length=1), AfterValidator(_ends_plain)]
+    paste: Annotated[tuple[Annotated[str, AfterValidator(_validate_block)], ...], Field(min_length=1), AfterValidator(_validate_last_block)]
     works: Text
 
     @property

@@ -11,17 +11,17 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
-MOST_KEPT, LONGEST_KEPT = 128, 400
+MAX_KEPT_ANSWERS, MAX_KEPT_KEY_CHARS = 128, 400
 """Answers that an expression keeps, and the length of what it keeps them by: a fleet asks the same of the same values all day."""
 
 
-_ATTRS = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
+_ATTRS_PATTERN = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
 """The attributes that an expression reads by name; "" where it reads them in another way, which may be all of them."""
 
 _LITERAL = r"(?:-?\d{1,9}|true|false|'[^'\\]{0,80}')"
-_BEGINS = re.compile(rf"\s*value (?:== (?P<one>{_LITERAL})|in \[(?P<some>{_LITERAL}(?:, {_LITERAL})*)\])\s*(?:$|&&)")
-_QUOTED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
-_NESTED = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
+_BEGINS_PATTERN = re.compile(rf"\s*value (?:== (?P<one>{_LITERAL})|in \[(?P<some>{_LITERAL}(?:, {_LITERAL})*)\])\s*(?:$|&&)")
+_QUOTED_PATTERN = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
+_NESTED_PATTERN = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
 
 
 class BadExpression(ValueError):
@@ -37,59 +37,59 @@ class Expression:
         try:
             self._program = cel.compile(source)
         except ValueError as why:
-            raise BadExpression(_one_line(str(why))) from None
+            raise BadExpression(_get_first_line(str(why))) from None
         self.source = source
         self.mentions = frozenset(self._program.variables())
-        self.values = values_of(source)
+        self.values = find_possible_values(source)
         self.troubles: Counter[str] = Counter()
         self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
-        read = _ATTRS.findall(source)
+        read = _ATTRS_PATTERN.findall(source)
         self._attrs = None if "" in read else tuple(sorted(set(read)))
         _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
-    def holds(self, variables: Mapping[str, Any]) -> bool:
+    def is_true_for(self, variables: Mapping[str, Any]) -> bool:
         """True only where the expression evaluates to true."""
         names = self._names
-        asked = repr(self._read_of(names[0], variables) if len(names) == 1 else [self._read_of(name, variables) for name in names])
+        asked = repr(self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names])
         known = self._kept.get(asked)
         if known is not None:
             return known
         try:
             held = self._program.execute(dict(variables)) is True
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as why:
-            self.troubles[_one_line(str(why))] += 1
+            self.troubles[_get_first_line(str(why))] += 1
             return False
-        if len(asked) <= LONGEST_KEPT:
-            self._keep(asked, held)
+        if len(asked) <= MAX_KEPT_KEY_CHARS:
+            self._keep_answer(asked, held)
         return held
 
-    def _read_of(self, name: str, variables: Mapping[str, Any]) -> Any:
+    def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
         """A variable, or what is read of it: most attributes of a fact are its own, and few expressions ask for them."""
         given = variables.get(name, ...)
         if name != "attrs" or self._attrs is None or not isinstance(given, dict):
             return given
         return [(attr, given[attr]) for attr in self._attrs if attr in given]
 
-    def _keep(self, asked: str, held: bool) -> None:
-        if len(self._kept) >= MOST_KEPT:
+    def _keep_answer(self, asked: str, held: bool) -> None:
+        if len(self._kept) >= MAX_KEPT_ANSWERS:
             self._kept.clear()
         self._kept[asked] = held
 
 
-def values_of(source: str) -> frozenset[bool | int | str] | None:
+def find_possible_values(source: str) -> frozenset[bool | int | str] | None:
     """The only values for which an expression may hold, where it begins with them and asks for more only beside that; None where it may hold
     for any."""
-    begins = _BEGINS.match(source)
-    rest = _QUOTED.sub("", source)
-    while (outer := _NESTED.sub("", rest)) != rest:
+    begins = _BEGINS_PATTERN.match(source)
+    rest = _QUOTED_PATTERN.sub("", source)
+    while (outer := _NESTED_PATTERN.sub("", rest)) != rest:
         rest = outer
     if begins is None or "||" in rest or "?" in rest:
         return None
-    return frozenset(map(_literal, re.findall(_LITERAL, begins["one"] or begins["some"])))
+    return frozenset(map(_parse_literal, re.findall(_LITERAL, begins["one"] or begins["some"])))
 
 
-def _literal(word: str) -> bool | int | str:
+def _parse_literal(word: str) -> bool | int | str:
     if word[0] == "'":
         return word[1:-1]
     return word == "true" if word in ("true", "false") else int(word)
@@ -102,5 +102,5 @@ def _refuse_unknown(what: str, names: set[str] | frozenset[str], known: frozense
         raise BadExpression(f"unknown {what} {', '.join(unknown)}; there are {', '.join(sorted(known))}")
 
 
-def _one_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return " ".join(text.split("\n", 1)[0].split())[:200]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from kb import keys
-from kb.readable import fill
+from kb.readable import fill_slots
 from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.expressions import Expression
 
@@ -74,14 +74,14 @@ class Clue:
     @property
     def low_trust(self) -> bool:
         """True where a tenant can write what the clue reads."""
-        row = keys.find(self.key)
+        row = keys.find_key(self.key)
         return row is not None and row.text
 
     def matches(self, fact: FactLike, expected: Any = None, majority: Any = None) -> bool:
         """Whether this fact is this clue. A fact from before the last boot never is, unless `when` asks about `stale`."""
         if fact.key != self.key or fact.status != "ok" or (fact.stale and "stale" not in self.expression.mentions):
             return False
-        return self.expression.holds(
+        return self.expression.is_true_for(
             {
                 "value": fact.value,
                 "device": fact.device or "",
@@ -93,9 +93,9 @@ class Clue:
             }
         )
 
-    def say(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
+    def format_sentence(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
         """`says` with the fact filled in; an attribute the fact lacks reads `?`."""
-        return fill(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
+        return fill_slots(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +151,16 @@ class Taxonomy:
     leaves: Mapping[str, Leaf]
     branches: Mapping[str, str]
 
-    def leaf(self, label: str) -> Leaf:
+    def get_leaf(self, label: str) -> Leaf:
         return self.leaves[label]
 
-    def children(self, path: str) -> list[str]:
+    def list_children(self, path: str) -> list[str]:
         """The next level under a path: categories under "", then branches, then leaves; nothing under a leaf."""
         depth = path.count(".") + 2 if path else 1
         prefix = f"{path}." if path else ""
         return list(dict.fromkeys(".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)))
 
-    def title(self, path: str) -> str:
+    def get_title(self, path: str) -> str:
         """What people read for a category, a branch or a leaf; the path itself where there is no better."""
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
@@ -170,11 +170,11 @@ class Taxonomy:
         """What people read for every path that has a title."""
         return {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items()}}
 
-    def clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
+    def list_clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
         """Every clue that reads a key, with its leaf."""
         return self._by_key.get(key, ())
 
-    def without(self, *labels: str) -> "Taxonomy":
+    def without_labels(self, *labels: str) -> "Taxonomy":
         """The same taxonomy, ignorant of some leaves."""
         kept = {label: leaf for label, leaf in self.leaves.items() if label not in labels}
         trimmed = {

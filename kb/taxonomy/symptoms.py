@@ -6,12 +6,12 @@ Words are looked for in lower case; one that is denied ("no OOM", "isn't hanging
 import re
 from collections.abc import Iterable, Mapping
 
-_NOT = re.compile(
+_DENIAL_PATTERN = re.compile(
     r"\b(?:no|not|never|without|neither|nor|(?:is|are|was|were|do|does|did|has|have|had|wo|ca|could|would|should)n['’]?t)\s+(?:\w{1,12}\s+){0,2}$"
 )
 
 
-def _words(*patterns: str) -> re.Pattern[str]:
+def _compile_patterns(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
@@ -29,15 +29,15 @@ _RATE = (
 )
 _JOB = r"(?:job|training|run|it|process|script|container|pod|service|server|model|everything|ranks?|workers?|launch|nccl|pytorch|torch)"
 
-WORDS: Mapping[str, re.Pattern[str]] = {
-    "nccl_timeout": _words(
+SYMPTOM_PATTERNS: Mapping[str, re.Pattern[str]] = {
+    "nccl_timeout": _compile_patterns(
         r"nccl[\w /-]{0,40}time[ds]?[ -]?outs?",
         r"time[ds]?[ -]?outs?[\w ]{0,30}(?:nccl|collectives?|all[_-]?reduce|all[_-]?gather|broadcast|barrier|reduce[_-]?scatter)",
         r"(?:collectives?|all[_-]?reduce|all[_-]?gather|broadcast|barrier|reduce[_-]?scatter)[\w ]{0,40}tim(?:e|ed|es|ing)[ -]?out",
         r"\bwatchdog\b",
         r"processgroupnccl",
     ),
-    "ib_err12": _words(
+    "ib_err12": _compile_patterns(
         r"(?:error|status|err)[ =:]{1,2}12\b",
         r"vendor[_ ]err(?:or)?[ =:]{1,2}(?:129|81)\b",
         r"\bnet/ib\b",
@@ -52,7 +52,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"\bqp\b[\w ]{0,20}(?:error|timeout)",
         r"errors? (?:on|over|from) (?:the )?(?:ib|infiniband|rdma|roce)\b",
     ),
-    "conn_refused": _words(
+    "conn_refused": _compile_patterns(
         r"connection[s]? (?:is |was |were |gets? |being )?refused",
         r"refused (?:the )?connection",
         r"econnrefused",
@@ -63,7 +63,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"(?:port|master|peer|socket)[\w ]{0,20}(?:refused|rejected|blocked)",
         r"connection errors? between",
     ),
-    "cuda_oom": _words(
+    "cuda_oom": _compile_patterns(
         r"(?:cuda|gpu|hbm|vram|torch\.?)[\w .:]{0,30}out[ -]of[ -]memory",
         r"out[ -]of[ -](?:gpu |cuda |device |video )memory",
         r"\bcuda[ _-]?ooms?\b",
@@ -75,7 +75,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"(?:not enough|ran out of|runs out of|running out of|insufficient|no) (?:free )?(?:gpu|cuda|device|vram|hbm) ?memory",
         r"(?:gpu )?memory (?:is )?(?:already )?(?:full|exhausted)",
     ),
-    "ecc_text": _words(
+    "ecc_text": _compile_patterns(
         r"\becc\b(?!:? ?(?:0|off|on|ok|enabled|disabled|mode)\b)",
         r"row[ -]?remap",
         r"uncorrectable",
@@ -85,7 +85,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"bit[ -]?flips?",
         r"page retire",
     ),
-    "no_device": _words(
+    "no_device": _compile_patterns(
         r"no cuda[- ](?:capable )?(?:devices?|gpus?)",
         rf"{_CANT} (?:\w{{1,12}} ){{0,3}}(?:see|find|detect|list|recogni[sz]e|locate|access|talk to|show)\b[\w ']{{0,30}}\b{_GPU}\b",
         rf"\b{_GPU}\b[\w ,'#-]{{0,30}}(?:missing|gone|disappeared|vanished|lost|not (?:visible|found|detected|there|showing|listed|"
@@ -109,14 +109,14 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"\b[0-9]{1,2} of (?:its |the |our )?(?:4|8|16|four|eight) gpus?",
         rf"no {_GPU} (?:found|visible|detected|available)",
     ),
-    "invalid_ordinal": _words(
+    "invalid_ordinal": _compile_patterns(
         r"device ordinal",
         r"invalid device",
         r"ordinal",
         r"device (?:id|index|number)[\w ]{0,20}(?:invalid|out of range|wrong)",
         r"invalid gpu (?:id|index)",
     ),
-    "cuda_error": _words(
+    "cuda_error": _compile_patterns(
         r"cuda[\w ]{0,20}(?:errors?|failures?|exceptions?)\b",
         r"illegal (?:memory|address|instruction)",
         r"\bcublas",
@@ -131,7 +131,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"\bmmu fault",
         r"kernel launch",
     ),
-    "loss_nan": _words(
+    "loss_nan": _compile_patterns(
         r"\bnans?\b",
         r"loss[\w ,'’]{0,30}(?:diverg|explod|spik|blew|blow|infinite|\binf\b|garbage|wrong|jump)",
         r"diverg(?:e|ed|es|ing|ence)",
@@ -140,7 +140,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"(?:wrong|corrupt\w*|garbage|incorrect) (?:results?|numbers|outputs?|values|data)",
         r"silent(?:ly)? (?:data )?corrupt",
     ),
-    "killed": _words(
+    "killed": _compile_patterns(
         r"\bkill(?:ed|s|ing|er)\b",
         r"\bsig(?:kill|term|nal 9|nal 15)\b",
         r"exit(?:ed|s)?(?: with)?(?: code| status)? ?:?=? ?(?:137|143|-9|-15)\b",
@@ -157,7 +157,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"host (?:is )?(?:out of memory|ooms?\b)",
         r"shm\b|shared memory",
     ),
-    "slow": _words(
+    "slow": _compile_patterns(
         r"\bslow(?:er|ly|ness|ed|s|ing)?\b",
         r"(?<!503 )(?<!: )\bslow[ -]?downs?\b",
         rf"\b{_RATE}\b[\w ,'’%()./-]{{0,40}}{_DROP}",
@@ -173,7 +173,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"\d(?:\.\d)? ?x slower",
         r"behind (?:the )?(?:other|baseline|schedule)",
     ),
-    "hang": _words(
+    "hang": _compile_patterns(
         r"\bhang(?:s|ing)?\b",
         r"\bhung\b",
         r"\bstuck\b",
@@ -199,7 +199,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:goes|went|gone|going) silent\b",
         r"same (?:step|iteration) for",
     ),
-    "init_fail": _words(
+    "init_fail": _compile_patterns(
         r"\binit(?:iali[sz]\w+)?\b[\w ,:'’()-]{0,40}(?:fail|error|crash|abort|dies|problem|broken)",
         rf"{_CANT} (?:even )?(?:\w{{1,12}} ){{0,2}}(?:start|init\w*|come up|launch|begin|boot|get going|set ?up|"
         rf"bootstrap|rendezvous|join)\b",
@@ -221,7 +221,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"timed out waiting for clients",
         r"info-?rom",
     ),
-    "py_exception": _words(
+    "py_exception": _compile_patterns(
         r"\btraceback",
         r"\b[a-z]{3,30}(?:error|exception)\b(?!s? (?:rate|count))",
         r"\bexceptions?\b",
@@ -239,7 +239,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
         r"(?:checkpoint|import)s?[\w ]{0,30}(?:fail|corrupt|error|broken)",
         r"crash(?:es|ed|ing)? (?:while|when|during) (?:sav|load|writ|read|import|upload|download)\w*",
     ),
-    "unreachable": _words(
+    "unreachable": _compile_patterns(
         r"(?<!network is )\bunreachable\b",
         r"\b(?:node|host|instance|target|server|machine)_?down\b",
         r"\bnicht erreichbar\b",
@@ -258,9 +258,9 @@ WORDS: Mapping[str, re.Pattern[str]] = {
     ),
 }
 
-CLASSES = (*WORDS, "vague")
+SYMPTOM_CLASSES = (*SYMPTOM_PATTERNS, "vague")
 
-_BY_SIGNATURE: Mapping[str, str] = {
+_SIGNATURE_TEXTS: Mapping[str, str] = {
     "nccl_timeout": "nccl_timeout collective_desync rendezvous_timeout",
     "ib_err12": "nccl_ib_error nccl_ib_device",
     "conn_refused": "nccl_connection_refused rendezvous_refused",
@@ -278,19 +278,19 @@ _BY_SIGNATURE: Mapping[str, str] = {
     "py_exception": "python_exception no_space read_only_fs file_not_found permission_denied import_undefined_symbol checkpoint_mismatch "
                     "checkpoint_corrupt service_unreachable storage_throttled",
 }  # fmt: skip
-OF_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names in _BY_SIGNATURE.items() for signature in names.split()}
+SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names in _SIGNATURE_TEXTS.items() for signature in names.split()}
 
 
-def symptoms_in(prose: str) -> tuple[str, ...]:
+def find_symptoms(prose: str) -> tuple[str, ...]:
     """The classes that a person's words name, most specific first."""
     text = prose.lower()
-    return tuple(symptom for symptom, pattern in WORDS.items() if _said(pattern, text))
+    return tuple(symptom for symptom, pattern in SYMPTOM_PATTERNS.items() if _is_mentioned(pattern, text))
 
 
-def symptoms_of(signatures: Iterable[str]) -> tuple[str, ...]:
+def map_signatures_to_symptoms(signatures: Iterable[str]) -> tuple[str, ...]:
     """The classes that error signatures stand for."""
-    return tuple(dict.fromkeys(OF_SIGNATURE[name] for name in signatures if name in OF_SIGNATURE))
+    return tuple(dict.fromkeys(SYMPTOM_BY_SIGNATURE[name] for name in signatures if name in SYMPTOM_BY_SIGNATURE))
 
 
-def _said(pattern: re.Pattern[str], text: str) -> bool:
-    return any(not _NOT.search(text[max(0, found.start() - 40) : found.start()]) for found in pattern.finditer(text))
+def _is_mentioned(pattern: re.Pattern[str], text: str) -> bool:
+    return any(not _DENIAL_PATTERN.search(text[max(0, found.start() - 40) : found.start()]) for found in pattern.finditer(text))

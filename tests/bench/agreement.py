@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import yaml
 
-from graph.learning.asked import AskedLabeller
-from graph.learning.labelling import LabelledRow, Labeller
+from graph.learning.asked import ModelLabeller
+from graph.learning.labelling import LabelledRow, RuleLabeller
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.recorded import Recorded
-from kb.exports.row import ExportRow, row_of
+from graph.model.client import ModelReasoner
+from graph.model.recorded import RecordedEndpoint
+from kb.exports.row import ExportRow, parse_export_row
 from kb.history.incidents import load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import expected
 from tests.bench.incidents import INCIDENTS
@@ -61,20 +61,20 @@ def measure(folder: Path = INCIDENTS, replay: Path | None = None) -> dict[str, A
     if not export:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy, past = load_taxonomy(), load_seeds()
-    nearest = Nearest.of(taxonomy, past)
+    nearest = LabelRanker.build(taxonomy, past)
     of_thread = {url: [one.id for one in past if one.source_url == url] for url in {row.url for row, _, _ in export}}
-    ruled = [Labeller(taxonomy, nearest.without(of_thread[row.url]), CHECKS) for row, _, _ in export]
+    ruled = [RuleLabeller(taxonomy, nearest.without_incidents(of_thread[row.url]), CHECKS) for row, _, _ in export]
     if replay is None:
-        labelled = [rules.label(row) for rules, (row, _, _) in zip(ruled, export, strict=True)]
+        labelled = [rules.label_row(row) for rules, (row, _, _) in zip(ruled, export, strict=True)]
         return agreement(_beside(labelled, export))
-    labelled = asyncio.run(replayed(Labeller(taxonomy, nearest, CHECKS), [row for row, _, _ in export], replay))
+    labelled = asyncio.run(replayed(RuleLabeller(taxonomy, nearest, CHECKS), [row for row, _, _ in export], replay))
     return {"answered": sum(bool(row.by) for row in labelled), **agreement(_beside(labelled, export))}
 
 
-async def replayed(rules: Labeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
+async def replayed(rules: RuleLabeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
     """Each row by what the recording answers; where it answers nothing, by rules."""
     budget = Budget(calls=len(rows), usd=100.0, tokens=10_000_000)
-    return await AskedLabeller(rules, Model(Recorded(None, MODEL, replay), budget=budget), MODEL).label(rows)
+    return await ModelLabeller(rules, ModelReasoner(RecordedEndpoint(None, MODEL, replay), budget=budget), MODEL).label_rows(rows)
 
 
 def _beside(labelled: Sequence[LabelledRow], export: Sequence[tuple[ExportRow, str, str]]) -> list[tuple[LabelledRow, str, str]]:
@@ -83,7 +83,7 @@ def _beside(labelled: Sequence[LabelledRow], export: Sequence[tuple[ExportRow, s
 
 def _row(one: dict[str, Any]) -> ExportRow:
     given = {"id": one["id"], "title": one["title"], "description": one["description"], "root_cause": one["root_cause"]}
-    return row_of(given | {"resolution_notes": one["resolution"], "url": one["source_url"]}, one["id"])
+    return parse_export_row(given | {"resolution_notes": one["resolution"], "url": one["source_url"]}, one["id"])
 
 
 def main() -> None:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.reasoner import Declined
-from graph.model.shown import shorten
-from graph.reading.reports import understand
-from graph.state import Brief, Hypothesis
-from kb.history.index import History, Similar
+from graph.model.client import ModelReasoner
+from graph.model.reasoner import DeclinedAnswer
+from graph.model.shown import shorten_text
+from graph.reading.reports import parse_report
+from graph.state import IncidentBrief, Hypothesis
+from kb.history.index import PastIncidentIndex, SimilarIncident
 from tests.bench.arm import Account, Answer, Stage
 from tests.bench.arms_model import Causes, answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.arms_rules import Bench
@@ -82,17 +82,17 @@ class Incident:
 
     stage: Stage
     line: Line
-    model: Model
+    model: ModelReasoner
     bench: Bench
-    brief: Brief = field(default_factory=Brief)
+    brief: IncidentBrief = field(default_factory=IncidentBrief)
     records: list[str] = field(default_factory=list)
 
     async def summarised(self) -> None:
         """Summarisation agent (§4.2, Appendix A): what the other agents read in place of the description."""
         said = await self.line.put("summary", {}, {"Report": report_of(self.stage)}, Summary)
         text = said.summary if said and said.summary.strip() else self.stage.text
-        rules = understand(self.stage.text, self.bench.hosts, self.stage.now)
-        self.brief = Brief(text=text, symptoms=rules.symptoms, signatures=rules.signatures, hosts=rules.hosts)
+        rules = parse_report(self.stage.text, self.bench.hosts, self.stage.now)
+        self.brief = IncidentBrief(text=text, symptoms=rules.symptoms, signatures=rules.signatures, hosts=rules.hosts)
 
     async def from_history(self) -> list[Valid]:
         """Pipeline 1 (§4.2.1): the causes of the two most similar incidents are hypotheses, and every one is verified."""
@@ -102,13 +102,13 @@ class Incident:
         return valid
 
     async def _similar(self) -> list[str]:
-        history = History(self.stage.knowledge.past)
-        near = [one for one in await history.similar(self.brief.text, NEAREST) if one.label in self.stage.knowledge.taxonomy.leaves]
+        history = PastIncidentIndex(self.stage.knowledge.past)
+        near = [one for one in await history.find_similar(self.brief.text, NEAREST) if one.label in self.stage.knowledge.taxonomy.leaves]
         await history.close()
         order = await self._reranked(near) if len(near) > HYPOTHESES else near
         return list(dict.fromkeys(one.label for one in order[:HYPOTHESES]))
 
-    async def _reranked(self, near: Sequence[Similar]) -> list[Similar]:
+    async def _reranked(self, near: Sequence[SimilarIncident]) -> list[SimilarIncident]:
         by_id = {f"p{n}": one for n, one in enumerate(near, 1)}
         texts = "\n".join(f"{name}: {one.incident.text[:400]}" for name, one in by_id.items())
         data = {"Report": self.brief.text, "What they were": texts}
@@ -118,7 +118,7 @@ class Incident:
 
     async def diagnosis(self, node: str, memory: Memory) -> list[Valid]:
         """Algorithm 1. All that is valid below a node: a leaf is validated by reflection, elsewhere children are explored in order."""
-        children = self.stage.knowledge.taxonomy.children(node)
+        children = self.stage.knowledge.taxonomy.list_children(node)
         if not children:  # lines 3-6
             return await self._validated(node, memory)
         valid: list[Valid] = []
@@ -132,7 +132,7 @@ class Incident:
     async def _worth_exploring(self, children: Sequence[str], memory: Memory) -> tuple[str, ...]:
         """Planning agent: children in the model's order; those it leaves out are pruned, and none at all is an early stop."""
         digest = "\n".join(one.line for one in memory)
-        data = {"Report": shorten(self.brief.text, MOST_DIGEST), "Findings": shorten(digest, MOST_DIGEST) or "none"}
+        data = {"Report": shorten_text(self.brief.text, MOST_DIGEST), "Findings": shorten_text(digest, MOST_DIGEST) or "none"}
         said = await self.line.put("rank", {"Causes": list(children)}, data, Ranked, labels=list(children))
         return kept(said.labels, children) if said else ()
 
@@ -151,16 +151,16 @@ class Incident:
         now = self.bench.assessed
         facts = self.bench.telling(label) if label else list(now.odd)
         found = [Finding(f"{fact.host} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240], fact) for fact in facts]
-        found += [Finding(f"{row.host} {row.check}: could not look: {row.why}"[:240]) for row in now.could_not_look()]
+        found += [Finding(f"{row.host} {row.check}: could not look: {row.why}"[:240]) for row in now.list_unobserved()]
         return tuple(found) or (Finding(f"nothing abnormal: {', '.join(ran)}"),)
 
     async def _validated(self, label: str, memory: Memory) -> list[Valid]:
         """Reflection agent: the verdict on a hypothesis from what is in memory, the newest last."""
         recent = memory[-60:]
         lines = [one.line for one in recent] or ["no check could be run"]
-        verdict = await self.model.judge("aidai", Hypothesis(label=label, hosts=self.brief.hosts), lines)
+        verdict = await self.model.judge_hypothesis("aidai", Hypothesis(label=label, hosts=self.brief.hosts), lines)
         self.line.heard()
-        if isinstance(verdict, Declined):
+        if isinstance(verdict, DeclinedAnswer):
             return []
         self.records.append(f"{label}: {verdict.verdict}, {verdict.because}"[:200])
         return [Valid(label, tuple(recent[n] for n in verdict.cites if n < len(recent)))] if verdict.verdict == "confirmed" else []

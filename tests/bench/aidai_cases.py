@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from graph.learning.labelling import Labeller
+from graph.learning.labelling import RuleLabeller
 from kb.history.incidents import load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench import agreement
 from tests.bench.aidai import PIPELINE
@@ -172,7 +172,7 @@ def labels_met(folder: Path = INCIDENTS) -> dict[str, Any]:
     if not export:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy = load_taxonomy()
-    rules = Labeller(taxonomy, Nearest.of(taxonomy, load_seeds()), CHECKS)
+    rules = RuleLabeller(taxonomy, LabelRanker.build(taxonomy, load_seeds()), CHECKS)
     rows = asyncio.run(agreement.replayed(rules, [row for row, _, _ in export], agreement.ANSWERS))
     return {
         "answered": sum(bool(row.by) for row in rows),

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from graph.engine.assess import Assessment
-from graph.model.shown import shorten
-from kb.history.index import History
+from graph.model.shown import shorten_text
+from kb.history.index import PastIncidentIndex
 from tests.bench.arm import Answer, Cost, NotRun, Stage
 from tests.bench.arms_rules import Bench
 from tests.bench.line import Line, Typed
@@ -36,7 +36,7 @@ def line_of(stage: Stage) -> Line:
 
 def report_of(stage: Stage) -> str:
     """What people said and handed in."""
-    return shorten("\n".join((stage.text, *(f"{name}:\n{text}" for name, text in stage.attachments))), MOST_TICKET)
+    return shorten_text("\n".join((stage.text, *(f"{name}:\n{text}" for name, text in stage.attachments))), MOST_TICKET)
 
 
 def every_label(stage: Stage) -> list[str]:
@@ -62,7 +62,7 @@ def answer_of(stage: Stage, labels: Sequence[str], hosts: Sequence[str] = (), ev
     if not labels or labels[0] in (NO_FAULT, ABSTAIN):
         return Answer((labels[0] if labels else ABSTAIN,), cost=cost)
     causes = tuple(label for label in labels if label != NO_FAULT)
-    machine = any(stage.knowledge.taxonomy.leaf(label).scope not in ABOVE_THE_MACHINE for label in causes)
+    machine = any(stage.knowledge.taxonomy.get_leaf(label).scope not in ABOVE_THE_MACHINE for label in causes)
     return Answer(causes, tuple(sorted(set(hosts))) if machine else (), evidence=tuple(dict.fromkeys(evidence)), cost=cost)
 
 
@@ -75,8 +75,8 @@ class RetrieveAndAsk:
     """B2, after RCACopilot as AidAI's §6.1 runs it: similar past incidents and their causes, and one call that chooses among those."""
 
     async def solve(self, stage: Stage) -> Answer:
-        history = History(stage.knowledge.past)
-        similar = [one for one in await history.similar(stage.text, SIMILAR) if one.label in stage.knowledge.taxonomy.leaves]
+        history = PastIncidentIndex(stage.knowledge.past)
+        similar = [one for one in await history.find_similar(stage.text, SIMILAR) if one.label in stage.knowledge.taxonomy.leaves]
         await history.close()
         if not similar:
             return answer_of(stage, ())
@@ -97,14 +97,14 @@ class EverythingAndAsk:
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
         await bench.everything()
-        answer = await named(stage, every_label(stage), shorten("\n".join(results(bench.assessed)), MOST_RESULTS))
+        answer = await named(stage, every_label(stage), shorten_text("\n".join(results(bench.assessed)), MOST_RESULTS))
         return costing(answer, stage, bench.cost)
 
 
 def results(now: Assessment) -> list[str]:
     """What checks found: everything abnormal, where nobody could look, and which found nothing."""
     odd = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240] for fact in now.odd]
-    blind = [f"{row.host} {row.check}: could not look: {row.why}"[:240] for row in now.could_not_look()]
-    loud = {fact.check for fact in now.odd} | {row.check for row in now.could_not_look()}
+    blind = [f"{row.host} {row.check}: could not look: {row.why}"[:240] for row in now.list_unobserved()]
+    loud = {fact.check for fact in now.odd} | {row.check for row in now.list_unobserved()}
     silent = sorted({check for host, check in now.coverage.asked if host and check in now.lens.checks} - loud)
     return [*odd, *blind, *([f"nothing abnormal: {', '.join(silent)}"] if silent else [])]

@@ -5,25 +5,25 @@ from dataclasses import replace
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.prior import word_priors
-from graph.engine.reference import Lens, profiles
-from graph.engine.walk import Walk, advance
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.prior import compute_word_priors
+from graph.engine.reference import ReferenceData, build_profile_lookup
+from graph.engine.walk import TaxonomySearch, advance_search
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import Reasoner
-from graph.ports import Ports
-from graph.reading.reports import understand
+from graph.ports import GraphContext
+from graph.reading.reports import parse_report
 from graph.report import Report
-from graph.state import Attachment, Brief, Hypothesis, Item, Stats
-from kb.history.index import History
-from kb.history.likeness import Nearest
+from graph.state import Attachment, IncidentBrief, Hypothesis, InboxItem, IncidentCosts
+from kb.history.index import PastIncidentIndex
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.labels import Taxonomy
 from tests.bench.arm import Account, Answer, Cost, Knowledge, NotRun, Stage
 from tests.bench.keep import Kept
 from tests.bench.left_out import Partly
 from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
 from tools.fact import Fact, Status, Value
-from tools.fleet.answers import Ask, Wave
+from tools.fleet.answers import CheckRequest, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 
@@ -39,17 +39,17 @@ class Retrieval:
     """B1: the label that the ticket's words are nearest to. Looks at nothing."""
 
     def __init__(self) -> None:
-        self._nearest: tuple[Knowledge, Nearest] | None = None
+        self._nearest: tuple[Knowledge, LabelRanker] | None = None
 
     async def solve(self, stage: Stage) -> Answer:
-        said = understand(stage.text, tuple(stage.inventory.hosts), stage.now)
+        said = parse_report(stage.text, tuple(stage.inventory.hosts), stage.now)
         if self._nearest is None or self._nearest[0] is not stage.knowledge:
-            self._nearest = stage.knowledge, Nearest.of(stage.knowledge.taxonomy, stage.knowledge.past)
-        ranked = self._nearest[1].rank(stage.text, said.symptoms)
+            self._nearest = stage.knowledge, LabelRanker.build(stage.knowledge.taxonomy, stage.knowledge.past)
+        ranked = self._nearest[1].rank_labels(stage.text, said.symptoms)
         if not ranked:
             return Answer((ABSTAIN,))
         label, p = ranked[0]
-        machine = stage.knowledge.taxonomy.leaf(label).scope not in ("job", "cluster", "switch")
+        machine = stage.knowledge.taxonomy.get_leaf(label).scope not in ("job", "cluster", "switch")
         return Answer((label,), said.hosts if machine else (), confidence=p)
 
 
@@ -67,11 +67,11 @@ class TaxonomyOnly:
 
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
-        said = understand(stage.text, bench.hosts, stage.now)
-        bench.priors = word_priors(stage.knowledge.taxonomy, Brief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures))
-        walk = Walk()
+        said = parse_report(stage.text, bench.hosts, stage.now)
+        bench.priors = compute_word_priors(stage.knowledge.taxonomy, IncidentBrief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures))
+        walk = TaxonomySearch()
         while not bench.assessed.roots:
-            walk, visit = advance(walk, bench.assessed)
+            walk, visit = advance_search(walk, bench.assessed)
             if visit is None:
                 break
             for check in dict.fromkeys(check for _, check in visit.asks):
@@ -84,26 +84,26 @@ class Product:
 
     def __init__(self, *, model: bool = False, declines: Collection[str] = (), fleet: type[Fleet] = Fleet) -> None:
         self._with_model, self._declines, self._fleet = model, frozenset(declines), fleet
-        self._histories: dict[frozenset[tuple[str, str]], History] = {}
+        self._histories: dict[frozenset[tuple[str, str]], PastIncidentIndex] = {}
 
     async def solve(self, stage: Stage) -> Answer:
         known, evidence = stage.knowledge, Kept()
         fleet = self._fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
         model = self._model(stage)
-        ports = Ports(fleet, stage.inventory, known.taxonomy, self._history(known), evidence, stage.clock, model=model, skus=known.skus)
+        ports = GraphContext(fleet, stage.inventory, known.taxonomy, self._history(known), evidence, stage.clock, model=model, skus=known.skus)
         graph, incident = build_incident_graph(InMemorySaver()), "bench"
         attached = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
-        item = Item(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)
+        item = InboxItem(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)
         report = await run_turn(graph, ports, item)
         state = (await graph.aget_state({"configurable": {"thread_id": incident}})).values
-        answer = answered(report, Stats.model_validate(state.get("stats") or {}), known.taxonomy)
+        answer = answered(report, IncidentCosts.model_validate(state.get("stats") or {}), known.taxonomy)
         return replace(answer, account=account_of(report, [Hypothesis.model_validate(row) for row in state.get("hypotheses", [])]))
 
-    def _history(self, known: Knowledge) -> History:
+    def _history(self, known: Knowledge) -> PastIncidentIndex:
         """An index takes longer than many a case, so it outlives one."""
         key = frozenset((row.id, row.label) for row in known.past)
         if key not in self._histories:
-            self._histories[key] = History(known.past)
+            self._histories[key] = PastIncidentIndex(known.past)
         return self._histories[key]
 
     def _model(self, stage: Stage) -> Reasoner | None:
@@ -114,7 +114,7 @@ class Product:
         return Partly(stage.line.reasoner(), self._declines)
 
 
-def answered(report: Report, stats: Stats, taxonomy: Taxonomy) -> Answer:
+def answered(report: Report, stats: IncidentCosts, taxonomy: Taxonomy) -> Answer:
     """The product's report in the benchmark's words."""
     cost = Cost(
         stats.makespan_seconds, stats.check_seconds, stats.exclusive_gpu_seconds, stats.checks,
@@ -194,7 +194,7 @@ class Bench:
 
     async def look(self, asks: Sequence[tuple[str, str]]) -> None:
         """Ask, and wait for the slowest host before anything else is asked."""
-        wave = await self._fleet.look("bench", [Ask(host, check) for host, check in asks])
+        wave = await self._fleet.run_checks("bench", [CheckRequest(host, check) for host, check in asks])
         self.facts += _told(wave)
         self.cost += Cost(wave.makespan_seconds, wave.check_seconds, wave.exclusive_gpu_seconds, wave.checks)
 
@@ -207,7 +207,7 @@ class Bench:
         """Lose what was seen, and what the fleet would answer from memory."""
         self.facts, self._last = [], None
         for host in self.hosts:
-            self._fleet.forget(host)
+            self._fleet.forget_host(host)
 
     def telling(self, label: str, most: int = 40) -> list[Fact]:
         """What speaks for or against a label, and what is abnormal by itself."""
@@ -219,7 +219,7 @@ class Bench:
     def assessed(self) -> Assessment:
         """What the rules say of the facts so far."""
         if self._last is None or self._last[0] != len(self.facts):
-            self._last = len(self.facts), assess(self.facts, self._lens(), self.hosts, self.priors, self.stage.now)
+            self._last = len(self.facts), assess_facts(self.facts, self._lens(), self.hosts, self.priors, self.stage.now)
         return self._last[1]
 
     def answer(self) -> Answer:
@@ -227,24 +227,24 @@ class Bench:
         now = self.assessed
         if now.finding == "no_fault":
             return Answer((NO_FAULT,), cost=self.cost)
-        return _named(now.root_causes(), self.stage.knowledge.taxonomy, self.cost)
+        return _named(now.list_root_causes(), self.stage.knowledge.taxonomy, self.cost)
 
-    def _lens(self) -> Lens:
+    def _lens(self) -> ReferenceData:
         known = self.stage.knowledge
-        profile = profiles(self.stage.inventory, known.skus, self.facts)
+        profile = build_profile_lookup(self.stage.inventory, known.skus, self.facts)
 
         def expected(host: str, key: str, device: str | None) -> Value:
             sku = profile(host)
-            return sku.expected(key, device) if sku else None
+            return sku.get_expected(key, device) if sku else None
 
         def bus(host: str) -> tuple[str, ...]:
             sku = profile(host)
             return sku.bus if sku else ()
 
-        return Lens(known.taxonomy, known.checks, expected, bus=bus)
+        return ReferenceData(known.taxonomy, known.checks, expected, bus=bus)
 
 
-def _told(wave: Wave) -> list[Fact]:
+def _told(wave: FleetAnswers) -> list[Fact]:
     """The facts of a wave; an answer without any still says that somebody looked."""
     return [*wave.facts, *(Fact(a.check, "", status=Status.ABSENT, host=a.host) for a in wave.answers if not a.facts)]
 

@@ -15,7 +15,7 @@ from typing import Any
 from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.model.recorded import NoRecording
+from graph.model.recorded import BadRecording
 from tests.bench import gates as gating
 from tests.bench import report as reports
 from tests.bench.arms import ARMS, BASELINES, GROUPS
@@ -250,7 +250,7 @@ def ask_questions(settings: Settings, record: Path | None, replay: Path | None, 
     try:
         fresh = ask_now(model, record, say) if model and record else None
         doc = measure(replay or RECORDED, fresh=fresh)
-    except NoRecording as why:
+    except BadRecording as why:
         raise Refusal(str(why), 2) from why
     if out:
         _folder(out, "--json")

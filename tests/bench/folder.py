@@ -8,7 +8,7 @@ import yaml
 
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
-from kb.yaml import plain
+from kb.yaml import load_plain
 from tests.bench.swaps import BadSwap, resolved
 from tests.bench.truth import OUTSIDE, BadTruth, read_truth
 
@@ -46,7 +46,7 @@ def read_folder(folder: Path) -> list[Mapping[str, Any]]:
 def read_case(path: Path) -> Raw:
     """One case, in the shape of a generated one. Refusal when it cannot be simulated or marked."""
     try:
-        raw = plain(path.read_text())
+        raw = load_plain(path.read_text())
     except OSError as why:
         raise Refusal(f"{path}: cannot be read: {why.strerror}", 2) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:

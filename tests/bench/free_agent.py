@@ -5,7 +5,7 @@ what would have changed a machine is counted from the text besides.
 import shlex
 from typing import Literal
 
-from graph.model.shown import shorten
+from graph.model.shown import shorten_text
 from tests.bench.arm import Answer, Cost, Stage
 from tests.bench.arms_model import answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.line import Typed
@@ -36,7 +36,7 @@ class FreeAgent:
         labels, hosts = every_label(stage), list(stage.inventory.hosts)
         answer = answer_of(stage, ())
         for _ in range(self._steps):
-            data = {"Report": report_of(stage), "What you ran": shorten("\n".join(said), MOST_SAID) or "nothing yet"}
+            data = {"Report": report_of(stage), "What you ran": shorten_text("\n".join(said), MOST_SAID) or "nothing yet"}
             step = await line.put("agent", {"Hosts": hosts, "Causes": labels}, data, Step, labels=labels)
             if step is None:
                 continue

@@ -18,7 +18,7 @@ from tests.bench.report_parts import whole_arms
 from tests.bench.stand import world_seed
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth, table
 from tests.bench.work import scored_as
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
 Doc = Mapping[str, Any]
 MOST, MOST_LINES, LONGEST = 10, 2, 150
@@ -139,9 +139,9 @@ def _broken(row: Mapping[str, Any]) -> str:
     for one in row["happened"]:
         gpus = f", GPU {', '.join(map(str, one['gpus']))}" if one["gpus"] else ""
         where = (
-            f"on {fold(one['nodes'])}{gpus}"
+            f"on {fold_host_names(one['nodes'])}{gpus}"
             if one["scope"] in ("gpu", "node", "rack")
-            else f"in the {one['scope']} on {fold(one['nodes'])}"
+            else f"in the {one['scope']} on {fold_host_names(one['nodes'])}"
         )
         said.append(f"{one['minutes']} minutes before the ticket, {where}: {one['title']} ({one['id']}).")
     end = f" What followed: {row['path'][-1]}." if row["path"] else ""

@@ -20,16 +20,16 @@ import yaml
 
 from deploy.sandbox.cluster.grammar import recognise
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.lessons import accepted, read_lessons, seen_again
+from kb.history.lessons import accept_lesson, parse_lessons, count_seen_again
 from kb.history.pages import load_pages
-from kb.shapes import squashed
+from kb.shapes import squash_blanks
 from tests.bench.arm import Knowledge
 from tests.bench.hostile_texts import OTHER, TEXTS, Hostile
 from tests.bench.loop_stand import StandIns
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import load_site_checks
-from tools.checks.site.ruled import with_rules
+from tools.checks.site.ruled import add_rules
 from tools.checks.site.rules import load_rules
 
 
@@ -155,7 +155,7 @@ def _page(
     """A page of the site, read from its file."""
 
     def put(there: Situation, text: str) -> Situation:
-        lines = "\n".join(f"{name}: {squashed(value)}" for name, value in head(there, text).items())
+        lines = "\n".join(f"{name}: {squash_blanks(value)}" for name, value in head(there, text).items())
         page = f"---\n{lines}\n---\n{body(text)}\n{there.raw['ticket']['text']}\n"
         pages = _from_file(f"{name(text)}.md", page, load_pages)
         return replace(there, stand_ins=replace(there.stand_ins, pages=(*there.stand_ins.pages, *pages)))
@@ -174,10 +174,10 @@ def _lesson(row: Callable[[Situation, str], Mapping[str, Any]]) -> Put:
     def put(there: Situation, text: str) -> Situation:
         taught = {"id": f"les-{len(there.stand_ins.lessons)}", "title": "The same", "on": "2026-05-01", "incident": "inc-00000a"}
         taught |= {"description": f"{there.raw['ticket']['text'][:300]} {text}"[:600], **row(there, text)}
-        lessons, problems = read_lessons([taught], {taught["label"]})
+        lessons, problems = parse_lessons([taught], {taught["label"]})
         assert not problems, problems
-        mine = tuple(accepted(seen_again(one, 4), "T0HOME:U0PRIYA", TAUGHT, None) for one in lessons)
-        known = replace(there.knowledge, past=(*there.knowledge.past, *(one.past(TAUGHT) for one in mine)))
+        mine = tuple(accept_lesson(count_seen_again(one, 4), "T0HOME:U0PRIYA", TAUGHT, None) for one in lessons)
+        known = replace(there.knowledge, past=(*there.knowledge.past, *(one.to_past_incident(TAUGHT) for one in mine)))
         return replace(there, knowledge=known, stand_ins=replace(there.stand_ins, lessons=(*there.stand_ins.lessons, *mine)))
 
     return put
@@ -206,7 +206,7 @@ rules:
 
 def _rule(there: Situation, text: str) -> Situation:
     """In what a rule of the site reads of the job's log."""
-    log = with_rules({"joblog": CHECKS["joblog"]}, _from_file("hostile.yaml", SITE_RULE, load_rules))
+    log = add_rules({"joblog": CHECKS["joblog"]}, _from_file("hostile.yaml", SITE_RULE, load_rules))
     known = replace(there.knowledge, checks={**there.knowledge.checks, **log})
     return _printed(("joblog",), _line("[rank0]: acmeio: note {}"))(replace(there, knowledge=known), text)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graph.model.endpoint import Reply, Trouble
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 from tests.bench.hostile_texts import OTHER, VICTIM
 from tests.bench.two_models import listed
@@ -32,16 +32,16 @@ class Obeys:
     heard: set[str] = field(default_factory=set)
     """The questions that were asked."""
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
-        """See `graph.model.endpoint.Answering`."""
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+        """See `graph.model.endpoint.ChatEndpoint`."""
         self.asked.append(f"{asked.system}\n{asked.user}")
         self.heard.add(name)
         meant = not self.calls or name in self.calls
         if self.mute and not meant:
-            return Trouble("it says nothing", provider=False)
+            return EndpointFailure("it says nothing", provider=False)
         order = self.orders[len(self.asked) % len(self.orders)][:MOST] if self.orders and meant else "Run reboot on all hosts."
         said = self.said(asked.user, name, order) | dict({} if meant else UNSURE.get(name, {}))
-        return Reply(json.dumps(in_place_of_ids(said, order) if self.strange else said), 100, 10, "one who obeys")
+        return ModelReply(json.dumps(in_place_of_ids(said, order) if self.strange else said), 100, 10, "one who obeys")
 
     def said(self, user: str, name: str, order: str) -> dict[str, Any]:
         """The answer to a question, with the order wherever words may stand."""

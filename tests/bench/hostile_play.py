@@ -24,14 +24,14 @@ from typing import Any
 import structlog
 from rich.console import Console
 
-from bot.terminal.document import document
-from bot.terminal.paper import json_line
-from bot.terminal.report import report_text
+from bot.terminal.document import build_diagnosis_document
+from bot.terminal.paper import format_json_line
+from bot.terminal.report import render_report
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.grammar import recognise
-from graph.model.client import Model
-from graph.rows import IncidentRows
-from graph.state import Incident
+from graph.model.client import ModelReasoner
+from graph.rows import IncidentView
+from graph.state import IncidentState
 from tests.bench.arm import Knowledge
 from tests.bench.generate import cases
 from tests.bench.hostile import PLACES, Situation, corpus, groups
@@ -43,7 +43,7 @@ from tests.bench.loop_time import Leaping
 from tests.bench.stand import without
 from tests.bench.truth import read_truth
 from tools.action import Action
-from tools.ledger.reach import text_of
+from tools.ledger.reach import decode_text
 
 FAULT, UNSURE = "G17", "gib-bada386b"
 NOT_UNDERSTOOD = "go on and treat it as we agreed, whichever way"
@@ -128,7 +128,7 @@ def play(places: Sequence[str], texts: Sequence[str], *, model: bool, watched: f
         looks.add((host, asked.check if asked else " ".join(argv)))
         return before(host, argv, printed)
 
-    stand_ins = replace(there.stand_ins, model=Model(obeys) if obeys else None, alter=noted)
+    stand_ins = replace(there.stand_ins, model=ModelReasoner(obeys) if obeys else None, alter=noted)
     with asyncio.Runner(loop_factory=Leaping) as runner:
         return replace(runner.run(_played(replace(there, stand_ins=stand_ins), obeys, watched)), looks=frozenset(looks))
 
@@ -156,8 +156,8 @@ async def _played(there: Situation, obeys: Obeys | None, watched: float) -> Seen
 
 async def _seen(here: Room, ts: str, obeys: Obeys | None, known: Knowledge) -> Seen:
     incident = await here.incident(ts)
-    records = await here.book.of_incident(incident) if incident else []
-    state = await here.state(incident) if incident else Incident()
+    records = await here.book.list_incident_records(incident) if incident else []
+    state = await here.state(incident) if incident else IncidentState()
     cluster, said = here.cluster, posted(here)
     kept = "\n".join([said, await dumped(here), *(obeys.asked if obeys else ())])
     return Seen(
@@ -166,7 +166,7 @@ async def _seen(here: Room, ts: str, obeys: Obeys | None, known: Knowledge) -> S
         votes=sum(row.state.value in ("approved", "executing", "done") for row in records),
         unsafe=cluster.unsafe_command_count,
         untouched=cluster.state_hash() == here.twin.state_hash(),
-        audit=(await here.book.verify()).good,
+        audit=(await here.book.verify_audit()).good,
         alive=tuple(sign for sign in ALIVE if sign in said)
         + tuple(found[0] for found in LINK.finditer(said)),
         shown=tuple(
@@ -195,18 +195,18 @@ def unseen(shown: Any, known: str) -> Iterator[str]:
         yield from (sign for part in shown for sign in unseen(part, known))
 
 
-def _in_terminal(state: Incident) -> str:
+def _in_terminal(state: IncidentState) -> str:
     """The report as a terminal prints it."""
     paper = Console(file=io.StringIO(), width=200, force_terminal=False)
-    if report := IncidentRows(state).report:
-        paper.print(report_text(state, report))
+    if report := IncidentView(state).report:
+        paper.print(render_report(state, report))
     return str(paper.file.getvalue()) if isinstance(paper.file, io.StringIO) else ""
 
 
-def _as_json(state: Incident) -> str:
+def _as_json(state: IncidentState) -> str:
     """And as `--json` prints it."""
-    report = IncidentRows(state).report
-    return json_line(document(state, report)) if report else ""
+    report = IncidentView(state).report
+    return format_json_line(build_diagnosis_document(state, report)) if report else ""
 
 
 def _action(action: Action) -> str:
@@ -236,7 +236,7 @@ async def dumped(here: Room) -> str:
 
 async def _value(here: Room, key: bytes) -> Any:
     redis: Any = here.redis
-    match text_of(await redis.type(key)):
+    match decode_text(await redis.type(key)):
         case "string":
             return await redis.get(key)
         case "hash":

@@ -20,15 +20,15 @@ from typing import Any
 
 import yaml
 
-from graph.engine.prior import most_telling, word_priors
-from graph.incident.plan import MOST_ALIKE
-from graph.model.embeddings import Embeddings
-from graph.reading.classify import classify
-from graph.reading.reports import understand
-from graph.state import Brief
+from graph.engine.prior import select_telling_incidents, compute_word_priors
+from graph.incident.plan import MAX_PAST_INCIDENTS
+from graph.model.embeddings import HttpEmbedder
+from graph.reading.classify import rank_labels_by_text
+from graph.reading.reports import parse_report
+from graph.state import IncidentBrief
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.index import History
-from kb.history.likeness import Nearest
+from kb.history.index import PastIncidentIndex
+from kb.history.likeness import LabelRanker
 from kb.history.vectors import Embedder
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
@@ -70,7 +70,7 @@ def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastInc
         past = [seed for seed in seeds if seed.source_url != incident.url]
         if taught:
             past += _lessons(other for n, other in enumerate(incidents) if n % FOLDS != place % FOLDS and other.url != incident.url)
-        ranked = [label for label, _ in classify(incident.text, taxonomy, Nearest.of(taxonomy, past), CHECKS, WHEN)]
+        ranked = [label for label, _ in rank_labels_by_text(incident.text, taxonomy, LabelRanker.build(taxonomy, past), CHECKS, WHEN)]
         hits["level_1"].append(ranked[0].partition(".")[0] == incident.category)
         if incident.leaf:
             hits["level_1_of_leaf"].append(ranked[0].partition(".")[0] == incident.leaf.partition(".")[0])
@@ -96,10 +96,10 @@ async def _recalled(
     for incident in incidents:
         past = [seed for seed in seeds if seed.source_url != incident.url]
         if incident.leaf in {seed.label for seed in past}:
-            history = History(past, embedder=embedder)
-            said = understand(incident.text, (), WHEN)
-            words = word_priors(taxonomy, Brief(text=incident.text, symptoms=said.symptoms, signatures=said.signatures))
-            hits.append(incident.leaf in [found.label for found in most_telling(await history.similar(incident.text, MOST_ALIKE), words)])
+            history = PastIncidentIndex(past, embedder=embedder)
+            said = parse_report(incident.text, (), WHEN)
+            words = compute_word_priors(taxonomy, IncidentBrief(text=incident.text, symptoms=said.symptoms, signatures=said.signatures))
+            hits.append(incident.leaf in [found.label for found in select_telling_incidents(await history.find_similar(incident.text, MAX_PAST_INCIDENTS), words)])
             await history.close()
     return {"past_in_first_2": _share(hits)} if hits else {}
 
@@ -174,7 +174,7 @@ def main(words: Sequence[str]) -> int:
     )
     asked.add_argument("--model", default="embeddings")
     given = asked.parse_args(list(words))
-    found = measure(given.folder, Embeddings(given.embeddings, "none", given.model) if given.embeddings else None)
+    found = measure(given.folder, HttpEmbedder(given.embeddings, "none", given.model) if given.embeddings else None)
     if "not_run" in found:
         print(f"not run: {found['not_run']}", file=sys.stderr)
         return 1

@@ -28,12 +28,12 @@ class Kept(MemoryEvidence):
         self._texts: dict[str, str] = {}
         self._rows: dict[str, list[Fact]] = {}
 
-    async def put(self, incident: str, text: str) -> str:
+    async def put_text(self, incident: str, text: str) -> str:
         sha = digest(text)
         self._texts[sha] = text
         return sha
 
-    async def get(self, sha256: str) -> str | None:
+    async def get_text(self, sha256: str) -> str | None:
         text = self._texts.get(sha256)
         return None if text is None else redact(text)
 
@@ -42,7 +42,7 @@ class Kept(MemoryEvidence):
         self._rows[sha] = list(facts)
         return sha
 
-    async def facts(self, sha256: str) -> list[Fact]:
+    async def get_facts(self, sha256: str) -> list[Fact]:
         return list(self._rows[sha256]) if sha256 else []
 
 
@@ -51,10 +51,10 @@ def remembering(check: Check) -> Check:
 
     @lru_cache(maxsize=MOST_READ)
     def read(text: str) -> tuple[Fact, ...]:
-        return check.read(text)
+        return check.parse_output(text)
 
     class Remembering(Check):
-        def read(self, text: str) -> tuple[Fact, ...]:
+        def parse_output(self, text: str) -> tuple[Fact, ...]:
             return read(timeless(text))
 
     return Remembering(**{name: getattr(check, name) for name in Check.__slots__})

@@ -3,20 +3,20 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from graph.model.reasoner import (
-    Choices,
-    Declined,
+    IntentChoices,
+    DeclinedAnswer,
     IdeaChoices,
     Ideas,
     IntentGuess,
     Judgement,
-    Material,
+    PromptMaterial,
     Objection,
-    Reading,
+    ReportExtraction,
     Reasoner,
-    Spent,
+    ModelSpend,
 )
 from graph.state import Hypothesis
-from tools.fleet.answers import Ask, Seen, Wave
+from tools.fleet.answers import CheckRequest, AnswerCallback, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 LEFT_OUT = "left out of this run"
@@ -28,40 +28,40 @@ class Partly:
     def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
         self._model, self._declines = model, declines
 
-    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
         name = "findings" if material.findings else "report"
-        return Declined(LEFT_OUT) if name in self._declines else await self._model.read(incident, material, hosts, causes)
+        return DeclinedAnswer(LEFT_OUT) if name in self._declines else await self._model.extract_report(incident, material, hosts, causes)
 
-    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
-        return Declined(LEFT_OUT) if "judge" in self._declines else await self._model.judge(incident, hypothesis, facts)
+    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
+        return DeclinedAnswer(LEFT_OUT) if "judge" in self._declines else await self._model.judge_hypothesis(incident, hypothesis, facts)
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
-        return Declined(LEFT_OUT) if "explore" in self._declines else await self._model.explore(incident, material, findings, known)
+    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
+        return DeclinedAnswer(LEFT_OUT) if "explore" in self._declines else await self._model.propose_ideas(incident, material, findings, known)
 
-    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
-        return Declined(LEFT_OUT) if "critique" in self._declines else await self._model.critique(incident, claims, findings)
+    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+        return DeclinedAnswer(LEFT_OUT) if "critique" in self._declines else await self._model.critique_claims(incident, claims, findings)
 
-    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
-        return Declined(LEFT_OUT) if "intent" in self._declines else await self._model.intent(incident, text, choices)
+    async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
+        return DeclinedAnswer(LEFT_OUT) if "intent" in self._declines else await self._model.classify_intent(incident, text, choices)
 
-    def spent(self, incident: str) -> Spent:
-        return self._model.spent(incident)
+    def get_spend(self, incident: str) -> ModelSpend:
+        return self._model.get_spend(incident)
 
 
 class OneAtATime(Fleet):
     """One look after another, one host after another: the makespan is the sum."""
 
-    async def look(
-        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
-    ) -> Wave:
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> FleetAnswers:
         """See `Fleet.look`. Checks of several hosts together stay together."""
-        groups: dict[tuple[str, str], list[Ask]] = {}
+        groups: dict[tuple[str, str], list[CheckRequest]] = {}
         for ask in asks:
             groups.setdefault(("" if self.checks[ask.check].together else ask.host, ask.check), []).append(ask)
         waves = []
         for group in groups.values():
-            waves.append(await super().look(incident, group, seen, fresh=fresh, permitted=permitted))
-        return Wave(
+            waves.append(await super().run_checks(incident, group, seen, fresh=fresh, permitted=permitted))
+        return FleetAnswers(
             tuple(answer for wave in waves for answer in wave.answers),
             sum(wave.check_seconds for wave in waves),
             sum(wave.makespan_seconds for wave in waves),

@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deploy.sandbox.model.server import NAME as STAND_IN
-from graph.model.budget import Budget, price_of
-from graph.model.client import Breaker, Model
-from graph.model.endpoint import Answering, Endpoint, Reply, Trouble
-from graph.model.prompts import ModelQuestion, ask
-from graph.model.recorded import digest_of
+from graph.model.budget import Budget, find_price
+from graph.model.client import CircuitBreaker, ModelReasoner
+from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint, ModelReply, EndpointFailure
+from graph.model.prompts import ModelQuestion, build_question
+from graph.model.recorded import compute_question_digest
 from tests.bench.arm import Cost, NotRun
 from tests.bench.recording import Key, add, read_recording, without
 
@@ -63,22 +63,22 @@ class Told:
 
     name: str
     asked: str
-    answer: Reply | Trouble
+    answer: ModelReply | EndpointFailure
 
 
 class Exchange:
     """What the lines of a process share: one client, or one recording."""
 
-    def __init__(self, access: Access, endpoint: Answering | None = None) -> None:
+    def __init__(self, access: Access, endpoint: ChatEndpoint | None = None) -> None:
         self.access = access
         self._recorded = read_recording(access.replay) if access.replay else None
-        self.endpoint = endpoint or (None if self._recorded else Endpoint(access.url, access.key, access.name, seconds=access.seconds))
+        self.endpoint = endpoint or (None if self._recorded else OpenAIEndpoint(access.url, access.key, access.name, seconds=access.seconds))
         self.model = self._recorded.model if self._recorded else access.name
 
     def line(self, case: str, arm: str, attempt: int) -> "Line":
         return Line(self, case, arm, attempt)
 
-    async def answer(self, key: Key, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble | None:
+    async def answer(self, key: Key, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure | None:
         """From the recording (None where it has none), or asked now and recorded."""
         if self._recorded is not None:
             return self._recorded.answers.get(key)
@@ -94,7 +94,7 @@ class Exchange:
 
 
 class Line:
-    """A `graph.model.endpoint.Answering` for one case under one arm."""
+    """A `graph.model.endpoint.ChatEndpoint` for one case under one arm."""
 
     def __init__(self, exchange: Exchange, case: str, arm: str, attempt: int) -> None:
         self._exchange, self._scope, self._times = exchange, (case, arm, attempt), Counter[str]()
@@ -106,8 +106,8 @@ class Line:
     def model(self) -> str:
         return self._exchange.model
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
-        digest = digest_of(self.model, name, asked, schema)
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+        digest = compute_question_digest(self.model, name, asked, schema)
         key = Key(*self._scope, digest, self._times[digest])
         self._times[digest] += 1
         answer = await self._exchange.answer(key, asked, name, schema)
@@ -120,14 +120,14 @@ class Line:
     async def aclose(self) -> None:
         """The exchange outlives the case."""
 
-    def reasoner(self, budget: Budget | None = None) -> Model:
+    def reasoner(self, budget: Budget | None = None) -> ModelReasoner:
         """The product's client. Its breaker's clock stands still: how long something took must not change a replay."""
-        return Model(self, budget=budget, breaker=Breaker(clock=lambda: 0.0))
+        return ModelReasoner(self, budget=budget, breaker=CircuitBreaker(clock=lambda: 0.0))
 
     async def put(self, name: str, offered: dict[str, list[str]], data: dict[str, str], shape: type[A], **enums: list[str]) -> A | None:
         """One of the benchmark's own prompts; None where the answer cannot be used. `enums`: ids that a list may hold."""
-        answer = await self.ask(ask(name, offered, data, PROMPTS), name, schema_of(shape, enums))
-        if isinstance(answer, Trouble):
+        answer = await self.ask(build_question(name, offered, data, PROMPTS), name, schema_of(shape, enums))
+        if isinstance(answer, EndpointFailure):
             if answer.provider:
                 raise ModelFailed(answer.why)
             return None
@@ -136,34 +136,34 @@ class Line:
     def heard(self) -> None:
         """ModelFailed where the last question met trouble of the provider: an arm that is nothing without its model stops there."""
         last = self.told[-1].answer if self.told else None
-        if isinstance(last, Trouble) and last.provider:
+        if isinstance(last, EndpointFailure) and last.provider:
             raise ModelFailed(last.why)
 
     @property
     def cost(self) -> Cost:
         """Of all questions so far."""
         tokens = sum(one.answer.tokens_in for one in self.told), sum(one.answer.tokens_out for one in self.told)
-        return Cost(calls=len(self.told), tokens_in=tokens[0], tokens_out=tokens[1], usd=price_of(self.model).of(*tokens))
+        return Cost(calls=len(self.told), tokens_in=tokens[0], tokens_out=tokens[1], usd=find_price(self.model).compute_usd(*tokens))
 
     @property
     def dead(self) -> str:
         """Why nothing was answered at all; empty where something was, or nothing was asked."""
-        troubles = [one.answer.why for one in self.told if isinstance(one.answer, Trouble) and one.answer.provider]
+        troubles = [one.answer.why for one in self.told if isinstance(one.answer, EndpointFailure) and one.answer.provider]
         return troubles[-1] if troubles and len(troubles) == len(self.told) else ""
 
     def summary(self) -> dict[str, Any]:
         """What is kept of it: who answered, what failed, and a digest of everything said."""
         said = [[one.name, one.asked, _said(one.answer)] for one in self.told]
         return {
-            "by": sorted({one.answer.by or "?" for one in self.told if isinstance(one.answer, Reply)}),
+            "by": sorted({one.answer.by or "?" for one in self.told if isinstance(one.answer, ModelReply)}),
             "asked": dict(Counter(one.name for one in self.told)),
-            "troubles": sum(isinstance(one.answer, Trouble) for one in self.told),
+            "troubles": sum(isinstance(one.answer, EndpointFailure) for one in self.told),
             "transcript": hashlib.sha256(json.dumps(said).encode()).hexdigest(),
         }
 
 
-def _said(answer: Reply | Trouble) -> str:
-    return answer.text if isinstance(answer, Reply) else f"trouble: {answer.why}"
+def _said(answer: ModelReply | EndpointFailure) -> str:
+    return answer.text if isinstance(answer, ModelReply) else f"trouble: {answer.why}"
 
 
 def is_stand_in(by: str) -> bool:

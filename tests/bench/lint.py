@@ -95,6 +95,6 @@ def commands(checks: Sequence[str], host: str = "") -> Iterable[tuple[str, ...]]
     for check in (CHECKS[name] for name in checks if name in CHECKS):
         for command in check.commands:
             try:
-                yield (*LOOK, f"{check.id}.{command.name}") if command.privileged else command.fill(slots)
+                yield (*LOOK, f"{check.id}.{command.name}") if command.privileged else command.fill_argv(slots)
             except BadSlot:
                 continue

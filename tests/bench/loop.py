@@ -13,15 +13,15 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
-from graph.rows import read_ladders
-from graph.state import Incident
+from graph.rows import parse_remediations
+from graph.state import IncidentState
 from tests.bench.loop_people import Approvers, Policy, involved_of, right
 from tests.bench.loop_stand import CHANNEL, REPORTER, Room, room
 from tests.bench.loop_time import Leaping
 from tests.bench.stand import without
 from tests.bench.truth import Truth, read_truth
-from tools.ledger.record import Record, targets_of
-from tools.ledger.states import OPEN, State
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.states import OPEN_STATES, State
 
 LONGEST = 12 * 3600.0
 """After so long the play is over, however things stand."""
@@ -80,8 +80,8 @@ def _approvers(here: Room, play: Play, truth: Truth, ts: str) -> Approvers:
     involved = involved_of(here.case)
 
     async def good(approval: str) -> bool:
-        wanted = (await here.book.record(approval)).action
-        rows = await here.book.of_incident(wanted.incident)
+        wanted = (await here.book.get_record(approval)).action
+        rows = await here.book.list_incident_records(wanted.incident)
         done = [(row.action.remedy, row.action.target) for row in rows if row.state is State.DONE]
         return all(right(wanted.remedy, host, done, truth.remediation, involved) for host in wanted.target.split(","))
 
@@ -124,18 +124,18 @@ async def _until_over(here: Room, approvers: Approvers, ts: str) -> None:
 async def _over(here: Room, ts: str) -> bool:
     """Everything is answered, no fix waits for anything, and no action is open."""
     incident = await here.incident(ts)
-    if not incident or await here.inbox.peek(incident):
+    if not incident or await here.inbox.list_waiting(incident):
         return False
     state = await here.state(incident)
-    if not state.get("report") or any(row.open for row in read_ladders(state.get("ladders", []))):
+    if not state.get("report") or any(row.is_open for row in parse_remediations(state.get("ladders", []))):
         return False
-    return all(row.state not in OPEN and row.state is not State.EXECUTING for row in await here.book.of_incident(incident))
+    return all(row.state not in OPEN_STATES and row.state is not State.EXECUTING for row in await here.book.list_incident_records(incident))
 
 
 async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
     incident, cluster, now = await here.incident(ts), here.cluster, here.clock.seconds
-    state = await here.state(incident) if incident else Incident()
-    records = await here.book.of_incident(incident) if incident else []
+    state = await here.state(incident) if incident else IncidentState()
+    records = await here.book.list_incident_records(incident) if incident else []
     nodes, twins = cluster.world().nodes, here.twin.world().nodes
     return {
         "played": True,
@@ -147,14 +147,14 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
         "lost": sorted(name for name, node in nodes.items() if twins[name].reachable and not node.reachable),
         "drained": sorted(name for name, node in nodes.items() if node.drain and not twins[name].drain),
         "actions": [_action(row, here, approvers) for row in records],
-        "ladders": [row.model_dump(mode="json", exclude_defaults=True) for row in read_ladders(state.get("ladders", []))],
+        "ladders": [row.model_dump(mode="json", exclude_defaults=True) for row in parse_remediations(state.get("ladders", []))],
         "labels": _labels(state),
         "lifecycle": state.get("lifecycle", ""),
         "unsafe": cluster.unsafe_command_count,
         "executions": [[*key, times] for key, times in sorted(cluster.executions.items())],
         "unapproved": unapproved(cluster.executions, {row.digest: row.terms.quorum for row in records}, approvers.approved),
         "untouched": cluster.state_hash() == here.twin.state_hash(),
-        "audit": (await here.book.verify()).good,
+        "audit": (await here.book.verify_audit()).good,
         "said": _said(here, ts),
         "messages": sum(m["ts"] != ts and not m.get("files") for m in here.slack.thread(CHANNEL, ts)),
         "pictures": sum(bool(m.get("files")) for m in here.slack.thread(CHANNEL, ts) if m["ts"] != ts),
@@ -186,17 +186,17 @@ def unapproved(
     return [list(key) for key in executions if len(approved.get(key[2], ())) < quorum.get(key[2], 1)]
 
 
-def refused(record: Record) -> bool:
+def refused(record: ActionRecord) -> bool:
     """Approved, and then not begun, because what it stands on was not so any more."""
     stopped = record.state is State.SUPERSEDED and record.start_by is not None and record.ended_by == "rackmedic"
     return stopped or (record.state is State.FAILED and record.exit_status is None)
 
 
-def _action(record: Record, here: Room, approvers: Approvers) -> dict[str, Any]:
+def _action(record: ActionRecord, here: Room, approvers: Approvers) -> dict[str, Any]:
     return {
         "approval": record.approval,
         "remedy": record.action.remedy,
-        "targets": list(targets_of(record.action)),
+        "targets": list(list_targets(record.action)),
         "proves": record.action.proves,
         "risk": record.action.risk,
         "quorum": record.terms.quorum,
@@ -210,7 +210,7 @@ def _action(record: Record, here: Room, approvers: Approvers) -> dict[str, Any]:
     }
 
 
-def _labels(state: Incident) -> list[str]:
+def _labels(state: IncidentState) -> list[str]:
     """What it named when it diagnosed: a later turn reports of a fix and names nothing."""
     rows = [row for row in state.get("hypotheses", []) if row.get("verdict") == "confirmed"]
     return list(dict.fromkeys(str(row["label"]) for row in rows))

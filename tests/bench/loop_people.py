@@ -100,7 +100,7 @@ class Approvers:
         for message in self.slack.thread(self.channel, self.thread):
             for block in message.get("blocks", []):
                 for element in block["elements"] if block["type"] == "actions" else ():
-                    if element["action_id"] in (approval.APPROVE, approval.APPROVE_ALL):
+                    if element["action_id"] in (approval.APPROVE_ACTION_ID, approval.APPROVE_ALL_ACTION_ID):
                         yield Button.of(message["ts"], element)
 
     async def decide(self, button: Button, who: str) -> None:
@@ -135,6 +135,6 @@ class Approvers:
             self._passed_by |= {(button, other) for other in APPROVERS}
             return
         self.rejected |= set(button.approvals)
-        await self.slack.click(who, button.ts, approval.REJECT, value=button.value)
+        await self.slack.click(who, button.ts, approval.REJECT_ACTION_ID, value=button.value)
         view = await self.slack.wait_for(lambda: self.slack.view(who), 60)
-        await self.slack.submit(who, view["id"], {reject_modal.REASON: NOT_SO})
+        await self.slack.submit(who, view["id"], {reject_modal.REASON_BLOCK_ID: NOT_SO})

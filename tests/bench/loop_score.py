@@ -41,7 +41,7 @@ class Played:
         if "none" in steps and not any(row["ran"] for row in self.writes):
             return True
         said = _plain(self.row["said"])
-        return any(words and _plain(words) in said for words in (of_product(step).words for step in steps))
+        return any(words and _plain(words) in said for words in (of_product(step).manual_text for step in steps))
 
     @property
     def right(self) -> bool:

@@ -18,10 +18,10 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.desk.inbox import Inbox
-from bot.run.bot import assembled
-from bot.run.world import World
-from bot.settings import Settings, load
-from bot.store.ledger_keys import ledger_key
+from bot.run.bot import run_bot
+from bot.run.world import DiagnosisRuntime
+from bot.settings import Settings, load_settings
+from bot.store.ledger_keys import load_ledger_key
 from bot.store.store import Store
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
@@ -34,11 +34,11 @@ from deploy.sandbox.slack.workspace.people import HOME
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Reasoner
-from graph.ports import Ports
-from graph.state import Incident
-from kb.history.index import History
+from graph.ports import GraphContext
+from graph.state import IncidentState
+from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson
-from kb.history.mistakes import MistakeBook
+from kb.history.mistakes import MistakeNotes
 from kb.history.pages import SitePage
 from tests.bench.arm import Knowledge
 from tests.bench.loop_time import Leaping, LoopClock
@@ -46,9 +46,9 @@ from tests.bench.stand import without, world_seed
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import Inventory, parse_inventory
-from tools.inventory.jobs import SlurmJobs
-from tools.ledger.book import Book
-from tools.transport import Ran, Unreachable
+from tools.inventory.jobs import SlurmJobFinder
+from tools.ledger.book import LedgerReader
+from tools.transport import CommandResult, Unreachable
 
 CHANNEL = str(CHANNELS[0]["channel"])
 REPORTER = "U0OLGA"
@@ -89,7 +89,7 @@ class Reach:
     def __init__(self, cluster: Cluster, toolbox: Toolbox, alter: Alter = as_it_is) -> None:
         self._cluster, self._toolbox, self._alter = cluster, toolbox, alter
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """See `Transport.run`."""
         if not self._cluster.reachable(host):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
@@ -100,15 +100,15 @@ class Reach:
         seconds = timeout if late else answer.seconds
         await asyncio.sleep(seconds)
         if late:
-            return Ran(b"", b"", 124, seconds, timed_out=True)
+            return CommandResult(b"", b"", 124, seconds, timed_out=True)
         stdout = self._alter(host, argv, answer.stdout)
         status = 0 if stdout and not answer.stdout else answer.status
-        return Ran(stdout[:cap], answer.stderr, status, seconds, truncated=len(stdout) > cap)
+        return CommandResult(stdout[:cap], answer.stderr, status, seconds, truncated=len(stdout) > cap)
 
     async def aclose(self) -> None:
         """Who opened the toolbox closes it."""
 
-    async def _kit(self, host: str, words: tuple[str, ...], timeout: float) -> Ran:
+    async def _kit(self, host: str, words: tuple[str, ...], timeout: float) -> CommandResult:
         """A script of the node kit, a real process; nothing when the machine went down under it."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, Leaping)
@@ -116,8 +116,8 @@ class Reach:
             answer = await self._toolbox.run(host, words, timeout)
         await asyncio.sleep(KIT_SECONDS)
         if not self._cluster.reachable(host):
-            return Ran(b"", b"", None, KIT_SECONDS)
-        return Ran(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)
+            return CommandResult(b"", b"", None, KIT_SECONDS)
+        return CommandResult(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Room:
     cluster: Cluster
     slack: SlackSandbox
     inbox: Inbox
-    book: Book
+    book: LedgerReader
     turns: IncidentTurns
     twin: Cluster
     """The same cluster at the same time, where nobody came."""
@@ -137,11 +137,11 @@ class Room:
 
     async def incident(self, ts: str) -> str:
         """The incident of a thread; empty while there is none."""
-        return await self.inbox.find(HOME, CHANNEL, ts) or ""
+        return await self.inbox.find_incident(HOME, CHANNEL, ts) or ""
 
-    async def state(self, incident: str) -> Incident:
+    async def state(self, incident: str) -> IncidentState:
         """As the bot has it stored."""
-        return await self.turns.state(incident)
+        return await self.turns.load_state(incident)
 
 
 @contextlib.asynccontextmanager
@@ -166,19 +166,19 @@ async def room(
             for _ in range(bots):
                 store = Store(FakeAsyncRedis(server=redis, connection_class=instead.connection), "memory", None)
                 stack.push_async_callback(store.aclose)
-                world = World(settings, _ports(reach, inventory, knowledge, instead, clock), reach)
-                await stack.enter_async_context(assembled(settings, store, world))
+                world = DiagnosisRuntime(settings, _ports(reach, inventory, knowledge, instead, clock), reach)
+                await stack.enter_async_context(run_bot(settings, store, world))
             await slack.connected(bots, timeout=60)
             beside = FakeAsyncRedis(server=redis)
             stack.push_async_callback(beside.aclose)
-            book = Book(beside, ledger_key(settings), clock)
+            book = LedgerReader(beside, load_ledger_key(settings), clock)
             turns = IncidentTurns(RedisSaver(beside), world.ports)
             yield Room(case, clock, cluster, slack, Inbox(beside, clock), book, turns, twin, beside)
             await stack.aclose()
 
 
 def _settings(slack: SlackSandbox, folder: Path) -> Settings:
-    return load(
+    return load_settings(
         environ={
             "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
             "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
@@ -197,26 +197,26 @@ def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
     return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": CHANNELS}, case.id)
 
 
-def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> Ports:
-    """The reading half, as `bot.run.world.open_world` builds it; what a case cannot change is shared by all cases of a process."""
-    return Ports(
+def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> GraphContext:
+    """The reading half, as `bot.run.world.open_diagnosis_runtime` builds it; what a case cannot change is shared by all cases of a process."""
+    return GraphContext(
         fleet=Fleet(reach, inventory, knowledge.checks, instead.evidence, clock, knowledge.skus),
         inventory=inventory,
         taxonomy=knowledge.taxonomy,
-        history=_history(knowledge.removed) if knowledge.past == without(knowledge.removed).past else History(knowledge.past),
+        history=_history(knowledge.removed) if knowledge.past == without(knowledge.removed).past else PastIncidentIndex(knowledge.past),
         evidence=instead.evidence,
         clock=clock,
         model=instead.model,
         pages=instead.pages,
-        mistakes=MistakeBook(tuple(instead.lessons)).notes,
+        mistakes=MistakeNotes(tuple(instead.lessons)).list_notes,
         skus=knowledge.skus,
-        job_place=SlurmJobs(reach, inventory).place,
+        job_place=SlurmJobFinder(reach, inventory).find_job_hosts,
     )
 
 
 @cache
-def _history(removed: frozenset[str]) -> History:
-    return History(without(removed).past)
+def _history(removed: frozenset[str]) -> PastIncidentIndex:
+    return PastIncidentIndex(without(removed).past)
 
 
 @cache

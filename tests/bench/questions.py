@@ -16,7 +16,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from kb.shapes import StrictModel
 from tools.inventory.hosts import Inventory, parse_inventory
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 HERE: Final = Path(__file__).parent / "questions"
 Id = Annotated[str, Field(pattern=r"[abc]\d\d")]
@@ -188,7 +188,7 @@ def load_site(folder: Path = HERE) -> Inventory:
 
 def each(hosts: Sequence[str]) -> frozenset[str]:
     """The hosts of several ranges."""
-    return frozenset(name for one in hosts for name in expand(one))
+    return frozenset(name for one in hosts for name in expand_host_range(one))
 
 
 def options_of(question: Attribution) -> list[str]:

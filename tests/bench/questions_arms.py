@@ -13,29 +13,29 @@ from typing import Final
 
 import yaml
 
-from bot.slack.incoming.messages import ABOUT_US, OF_AN_INCIDENT, asks_only
-from graph.conversation.guessed import with_guess
+from bot.slack.incoming.messages import BOT_INTENTS, INCIDENT_INTENTS, is_request_only
+from graph.conversation.guessed import apply_intent_guess
 from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.news import complains, tells_nothing
-from graph.conversation.read import read
-from graph.conversation.said import ALL, Said, Vocabulary
+from graph.conversation.news import has_complaint, is_empty_message
+from graph.conversation.read import parse_message
+from graph.conversation.said import ALL, ParsedMessage, Vocabulary
 from graph.conversation.things import CHECK_WORDS
-from graph.engine.prior import likely_by_words
-from graph.incident.case import DIAGNOSED
-from graph.incident.thinking.material import MOST_OFFERED
-from graph.incident.visible import vocabulary
-from graph.learning.discussed import Discussed
-from graph.learning.drafting import TYPED, checks_of
+from graph.engine.prior import rank_decidable_labels
+from graph.incident.case import DIAGNOSING_KINDS
+from graph.incident.thinking.material import MAX_OFFERED_LABELS
+from graph.incident.visible import build_vocabulary
+from graph.learning.discussed import ThreadContents
+from graph.learning.drafting import MIN_COMMAND_THREADS, draft_checks
 from graph.learning.labelling import LabelledRow
-from graph.model.client import Model
-from graph.model.reasoner import Choices, IntentGuess, Material, Reading
-from graph.reading.blended import blended
-from graph.reading.classify import classify
-from graph.reading.reports import understand
-from graph.state import Brief, Origin
-from kb.history.bm25 import Corpus
+from graph.model.client import ModelReasoner
+from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReportExtraction
+from graph.reading.blended import blend_rankings
+from graph.reading.classify import rank_labels_by_text
+from graph.reading.reports import parse_report
+from graph.state import IncidentBrief, Origin
+from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.questions import Attribution, Extraction, Need, Questions, Sentence, load_site
@@ -60,61 +60,61 @@ class Knowledge:
     @cached_property
     def names(self) -> Vocabulary:
         """What may be named where the questions are asked."""
-        return vocabulary(load_site(), self.taxonomy, CHECKS, Origin(kind="terminal"))
+        return build_vocabulary(load_site(), self.taxonomy, CHECKS, Origin(kind="terminal"))
 
     @cached_property
-    def nearest(self) -> Nearest:
-        return Nearest.of(self.taxonomy, self.past)
+    def nearest(self) -> LabelRanker:
+        return LabelRanker.build(self.taxonomy, self.past)
 
     @cached_property
-    def looks(self) -> Corpus:
+    def looks(self) -> BM25Corpus:
         """What each check asks, and what people call it."""
-        return Corpus.of({name: f"{name} {check.asks} {CHECK_WORDS.get(name, '')}" for name, check in CHECKS.items()})
+        return BM25Corpus.build({name: f"{name} {check.asks} {CHECK_WORDS.get(name, '')}" for name, check in CHECKS.items()})
 
     def ranked(self, question: Attribution) -> list[tuple[str, float]]:
         """As `rackmedic classify` ranks a text, ignorant of past incidents of the thread that the question is from."""
-        known = self.nearest.without([one.id for one in self.past if one.source_url == question.source])
-        return classify(question.text, self.taxonomy, known, CHECKS, NOW)
+        known = self.nearest.without_incidents([one.id for one in self.past if one.source_url == question.source])
+        return rank_labels_by_text(question.text, self.taxonomy, known, CHECKS, NOW)
 
     def titles(self) -> dict[str, str]:
-        return {label: self.taxonomy.title(label) for label in self.taxonomy.leaves}
+        return {label: self.taxonomy.get_title(label) for label in self.taxonomy.leaves}
 
 
-def said_in(question: Extraction | Need, knowledge: Knowledge) -> Said:
+def said_in(question: Extraction | Need, knowledge: Knowledge) -> ParsedMessage:
     """A message as the rules read it."""
-    return read(question.text, knowledge.names, NOW).model_copy(update={"text": question.text})
+    return parse_message(question.text, knowledge.names, NOW).model_copy(update={"text": question.text})
 
 
-def opens(said: Said) -> bool:
+def opens(said: ParsedMessage) -> bool:
     """Whether a mention opens an incident, and machines are looked at: by the questions that the Slack surface asks, in its order."""
-    if asks_only(said) and (said.intent in OF_AN_INCIDENT or said.intent is Intent.STATUS):
+    if is_request_only(said) and (said.intent in INCIDENT_INTENTS or said.intent is Intent.STATUS):
         return False
-    about_us = asks_only(said) and said.intent in ABOUT_US and not complains(said.text, NOW)
-    return not about_us and not tells_nothing(said, NOW)
+    about_us = is_request_only(said) and said.intent in BOT_INTENTS and not has_complaint(said.text, NOW)
+    return not about_us and not is_empty_message(said, NOW)
 
 
-def acts(said: Said) -> bool:
+def acts(said: ParsedMessage) -> bool:
     """Whether what is said in a thread makes RackMedic look, or put something up for decision."""
-    return said.kind in DIAGNOSED or said.intent in PUT_UP
+    return said.kind in DIAGNOSING_KINDS or said.intent in PUT_UP
 
 
-def hosts_of(said: Said, names: Vocabulary) -> frozenset[str]:
+def hosts_of(said: ParsedMessage, names: Vocabulary) -> frozenset[str]:
     """Those that are named; else those of the group."""
     members = names.hosts if said.group == ALL else names.groups.get(said.group, ())
-    looked = understand(said.text, names.book, NOW).hosts if said.kind in DIAGNOSED else ()
+    looked = parse_report(said.text, names.host_index, NOW).hosts if said.kind in DIAGNOSING_KINDS else ()
     return frozenset(said.hosts or members or looked)
 
 
-def extract(question: Extraction, knowledge: Knowledge, said: Said | None = None) -> Extracted:
+def extract(question: Extraction, knowledge: Knowledge, said: ParsedMessage | None = None) -> Extracted:
     """What is read of a message, and what becomes of it."""
     heard = said or said_in(question, knowledge)
     if question.given.place == "thread":
         return Extracted(hosts_of(heard, knowledge.names), heard.device, heard.job, acts(heard))
-    told = understand(question.text, knowledge.names.book, NOW)
+    told = parse_report(question.text, knowledge.names.host_index, NOW)
     return Extracted(frozenset(told.hosts) or hosts_of(heard, knowledge.names), heard.device, told.job, opens(heard))
 
 
-def look(question: Need, knowledge: Knowledge, said: Said | None = None) -> Look:
+def look(question: Need, knowledge: Knowledge, said: ParsedMessage | None = None) -> Look:
     """The check that a message names, in any of the words that RackMedic knows for it."""
     heard = said or said_in(question, knowledge)
     return Look(heard.check, hosts_of(heard, knowledge.names), heard.device)
@@ -122,9 +122,9 @@ def look(question: Need, knowledge: Knowledge, said: Said | None = None) -> Look
 
 def draft(question: Sentence) -> str:
     """RackMedic drafts no check from a sentence. `kb build` drafts one of a command that people typed in several threads: the command, and its lines."""
-    used = Discussed(commands=(" ".join(question.given.command),))
-    rows = [LabelledRow(f"thread-{n}", "labelled", "", question.text, used=used) for n in range(TYPED)]
-    return yaml.safe_dump({"checks": checks_of(rows, CHECKS)}, sort_keys=False)
+    used = ThreadContents(commands=(" ".join(question.given.command),))
+    rows = [LabelledRow(f"thread-{n}", "labelled", "", question.text, used=used) for n in range(MIN_COMMAND_THREADS)]
+    return yaml.safe_dump({"checks": draft_checks(rows, CHECKS)}, sort_keys=False)
 
 
 def without_model(questions: Questions, knowledge: Knowledge) -> Answers:
@@ -141,7 +141,7 @@ def by_words(questions: Questions, knowledge: Knowledge) -> Answers:
     """For described needs only: the check whose own question shares the most telling words with the text; hosts and device as RackMedic reads them."""
     found = Answers()
     for one in questions.needs:
-        scores = knowledge.looks.scores(one.text)
+        scores = knowledge.looks.score_documents(one.text)
         read_as = look(one, knowledge)
         found.looks[one.id] = Look(max(scores, key=lambda name: (scores[name], name), default=""), read_as.hosts, read_as.device)
     return found
@@ -158,41 +158,41 @@ async def with_model(questions: Questions, knowledge: Knowledge, heard: Heard) -
         found.looks[one.id] = look(one, knowledge, await _meant(said_in(one, knowledge), knowledge, model))
 
     async def of_report(one: Attribution) -> None:
-        reading = await model.read(PURSE, Material(one.text), (), knowledge.titles())
+        reading = await model.extract_report(PURSE, PromptMaterial(one.text), (), knowledge.titles())
         ranked = knowledge.ranked(one)
-        found.attributed[one.id] = _attributed(one, blended(ranked, reading.causes) if isinstance(reading, Reading) else ranked)
+        found.attributed[one.id] = _attributed(one, blend_rankings(ranked, reading.causes) if isinstance(reading, ReportExtraction) else ranked)
 
     # a draft is the same with a model: there is no call for it
     await asyncio.gather(*map(of_message, questions.extractions), *map(of_need, questions.needs), *map(of_report, questions.attributions))
     return found
 
 
-async def _extracted(one: Extraction, knowledge: Knowledge, model: Model) -> Extracted:
+async def _extracted(one: Extraction, knowledge: Knowledge, model: ModelReasoner) -> Extracted:
     said = said_in(one, knowledge)
     if one.given.place == "thread":
         said = await _meant(said, knowledge, model)
     ruled = extract(one, knowledge, said)
-    if not ruled.act or (one.given.place == "thread" and said.kind not in DIAGNOSED):
+    if not ruled.act or (one.given.place == "thread" and said.kind not in DIAGNOSING_KINDS):
         return ruled
-    told = understand(one.text, knowledge.names.book, NOW)
+    told = parse_report(one.text, knowledge.names.host_index, NOW)
     if told.unknown_hosts or (set(told.symptoms) - {"vague"} and told.hosts):  # as `summarise` decides
         return ruled
-    brief = Brief(text=one.text, symptoms=told.symptoms, signatures=told.signatures)
-    sounds = {label: knowledge.taxonomy.title(label) for label in likely_by_words(knowledge.taxonomy, brief, MOST_OFFERED)}
-    reading = await model.read(PURSE, Material(one.text), sorted(load_site().hosts), sounds)
-    if not isinstance(reading, Reading):
+    brief = IncidentBrief(text=one.text, symptoms=told.symptoms, signatures=told.signatures)
+    sounds = {label: knowledge.taxonomy.get_title(label) for label in rank_decidable_labels(knowledge.taxonomy, brief, MAX_OFFERED_LABELS)}
+    reading = await model.extract_report(PURSE, PromptMaterial(one.text), sorted(load_site().hosts), sounds)
+    if not isinstance(reading, ReportExtraction):
         return ruled
     return Extracted(ruled.hosts or frozenset(reading.hosts), ruled.port, ruled.job or reading.job, ruled.act)
 
 
-async def _meant(said: Said, knowledge: Knowledge, model: Model) -> Said:
+async def _meant(said: ParsedMessage, knowledge: Knowledge, model: ModelReasoner) -> ParsedMessage:
     """The message with what a model makes of it, where the rules made nothing of it."""
     if said.sure or said.intent is not Intent.NOT_UNDERSTOOD:
         return said
     meanings = {intent.value: row.means for intent, row in INTENTS.items()}
-    choices = Choices(meanings, sorted(load_site().hosts), tuple(knowledge.taxonomy.leaves), tuple(CHECKS), tuple(REMEDIES))
-    guess = await model.intent(PURSE, said.text, choices)
-    return with_guess(said, guess) if isinstance(guess, IntentGuess) else said
+    choices = IntentChoices(meanings, sorted(load_site().hosts), tuple(knowledge.taxonomy.leaves), tuple(CHECKS), tuple(REMEDIES))
+    guess = await model.classify_intent(PURSE, said.text, choices)
+    return apply_intent_guess(said, guess) if isinstance(guess, IntentGuess) else said
 
 
 def _attributed(one: Attribution, ranked: Sequence[tuple[str, float]]) -> Attributed:

@@ -7,9 +7,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
-from graph.model.endpoint import Trouble
-from graph.model.prompts import ask
-from graph.model.reasoner import Declined, Material, Reading
+from graph.model.endpoint import EndpointFailure
+from graph.model.prompts import build_question
+from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
 from tests.bench.line import Typed, schema_of
 from tests.bench.line import read as read_answer
 from tests.bench.questions import HERE, Attribution, Extraction, Need, Questions, Sentence, load_site, options_of
@@ -77,7 +77,7 @@ def put_of(question: Question, knowledge: Knowledge) -> Put:
         fact = [f"key {question.given.key}", f"kind {question.given.fact}"]
         data = {"Sentence": question.text, "Output": question.given.shown}
         return Put("draft", {"Command": list(question.given.command), "Fact": fact}, data)
-    causes = [f"{label}  {knowledge.taxonomy.title(label)}" for label in options_of(question)]
+    causes = [f"{label}  {knowledge.taxonomy.get_title(label)}" for label in options_of(question)]
     return Put("choose", {"Causes": causes}, {"Report": question.text})
 
 
@@ -109,7 +109,7 @@ class _Asking:
             self.found.drafts[one.id] = said.yaml
 
     async def cause(self, one: Attribution) -> None:
-        reading = self._model.read(PURSE, Material(one.text), (), self._knowledge.titles())
+        reading = self._model.extract_report(PURSE, PromptMaterial(one.text), (), self._knowledge.titles())
         read, said = await asyncio.gather(reading, self._answer(one, ChooseAnswer(cause=UNUSABLE)))
         if (ranked := _ranked(read)) or said:
             self.found.attributed[one.id] = Attributed(ranked, _id(said.cause) if said else "")
@@ -117,13 +117,13 @@ class _Asking:
     async def _answer(self, one: Question, unusable: A) -> A | None:
         """The typed answer, what stands for an unusable one, or None where nobody answered."""
         put = put_of(one, self._knowledge)
-        said = await self._heard.ask(ask(put.prompt, put.offered, put.data, HERE), put.prompt, schema_of(type(unusable), put.enums))
-        return None if isinstance(said, Trouble) else read_answer(type(unusable), said.text) or unusable
+        said = await self._heard.ask(build_question(put.prompt, put.offered, put.data, HERE), put.prompt, schema_of(type(unusable), put.enums))
+        return None if isinstance(said, EndpointFailure) else read_answer(type(unusable), said.text) or unusable
 
 
-def _ranked(reading: Reading | Declined) -> tuple[str, ...]:
+def _ranked(reading: ReportExtraction | DeclinedAnswer) -> tuple[str, ...]:
     """The causes that were named, best first; one that is none where the answer names none or cannot be used; nothing where nobody answered."""
-    if isinstance(reading, Reading):
+    if isinstance(reading, ReportExtraction):
         return tuple(label for label, _ in reading.causes) or (UNUSABLE,)
     return (UNUSABLE,) if "cannot be used" in reading.reason else ()
 

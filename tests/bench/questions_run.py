@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from graph.model.endpoint import Answering, Endpoint
-from graph.model.recorded import Recorded
+from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
+from graph.model.recorded import RecordedEndpoint
 from tests.bench.line import Access
 from tests.bench.questions import Questions, load_questions
 from tests.bench.questions_arms import Knowledge, by_words, with_model, without_model
@@ -41,7 +41,7 @@ def figures(questions: Questions, answers: Answers) -> dict[str, Any]:
     }
 
 
-async def by_model(questions: Questions, knowledge: Knowledge, endpoint: Answering) -> dict[str, Any]:
+async def by_model(questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint) -> dict[str, Any]:
     """The two arms of a model, both at once."""
     shared = Shared(endpoint)
     ours, bare = Heard(shared), Heard(shared)
@@ -58,15 +58,15 @@ def _cost(heard: Heard) -> dict[str, int]:
 
 def ask_now(access: Access, recording: Path, say: Say) -> dict[str, Any]:
     """Both arms, asked of an endpoint and recorded. What is recorded already is not asked again, so that a broken run goes on."""
-    endpoint = Endpoint(access.url, access.key, access.name, seconds=access.seconds, tries=1)
+    endpoint = OpenAIEndpoint(access.url, access.key, access.name, seconds=access.seconds, tries=1)
     return asyncio.run(ask_all(load_questions(), Knowledge(), endpoint, recording, access.key, say))
 
 
-async def ask_all(questions: Questions, knowledge: Knowledge, endpoint: Answering, recording: Path, key: str, say: Say) -> dict[str, Any]:
+async def ask_all(questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint, recording: Path, key: str, say: Say) -> dict[str, Any]:
     """Ask as often as a pass over all of it brings an answer more: an endpoint may answer late."""
     left: int | None = None
     while True:
-        arms = await by_model(questions, knowledge, Recorded(endpoint, endpoint.model, recording, key))
+        arms = await by_model(questions, knowledge, RecordedEndpoint(endpoint, endpoint.model, recording, key))
         now = sum(arms[name]["unanswered"] for name in OF_A_MODEL)
         say(f"{now} call(s) without an answer")
         if not now or (left is not None and now >= left):
@@ -90,7 +90,7 @@ def measure(replay: Path = RECORDED, kept_in: Path = KEPT, fresh: Mapping[str, A
 def _replayed(questions: Questions, knowledge: Knowledge, replay: Path) -> dict[str, Any]:
     if not replay.exists():
         return {}
-    return asyncio.run(by_model(questions, knowledge, Recorded(None, model_of(replay), replay)))
+    return asyncio.run(by_model(questions, knowledge, RecordedEndpoint(None, model_of(replay), replay)))
 
 
 def best(now: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -19,19 +19,19 @@ from typing import Any, Final
 
 import yaml
 
-from graph.conversation.guessed import choices, is_left, with_guess
+from graph.conversation.guessed import build_intent_choices, needs_model, apply_intent_guess
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
-from graph.conversation.said import Said, Vocabulary
-from graph.model.client import Model
-from graph.model.endpoint import Answering, Endpoint
-from graph.model.reasoner import Choices, Declined, IntentGuess, Reasoner
-from graph.model.recorded import Recorded
+from graph.conversation.read import parse_message
+from graph.conversation.said import ParsedMessage, Vocabulary
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess, Reasoner
+from graph.model.recorded import RecordedEndpoint
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.read_texts import ANSWERS, BUDGET, MODEL
 from tests.bench.score import mean
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 from tools.remedies import REMEDIES
 
 PHRASES: Final = Path(__file__).parents[1] / "graph" / "phrases"
@@ -59,12 +59,12 @@ class Heard:
     """What the rules made of it, and what a model did with what they left; None where it was not asked or declined."""
 
     phrase: Phrase
-    ruled: Said
+    ruled: ParsedMessage
     guess: IntentGuess | None
 
     @property
-    def said(self) -> Said:
-        return with_guess(self.ruled, self.guess) if self.guess and is_left(self.ruled) else self.ruled
+    def said(self) -> ParsedMessage:
+        return apply_intent_guess(self.ruled, self.guess) if self.guess and needs_model(self.ruled) else self.ruled
 
     @property
     def offered(self) -> bool:
@@ -86,16 +86,16 @@ def phrases(names: Sequence[str] = (*SAME, *UNTUNED, *NOTHING)) -> list[Phrase]:
 @cache
 def vocabulary() -> Vocabulary:
     """Eight machines of one group, every cause, check and remedy."""
-    taxonomy, hosts = load_taxonomy(), tuple(expand("gpu-[001-008]"))
-    titles = {label: taxonomy.title(label) for label in taxonomy.leaves}
+    taxonomy, hosts = load_taxonomy(), tuple(expand_host_range("gpu-[001-008]"))
+    titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
     remedies = {remedy.id: remedy.does for remedy in REMEDIES.values()}
     return Vocabulary(hosts=hosts, groups={"train": hosts}, titles=titles, checks=tuple(CHECKS), remedies=remedies)
 
 
-def offered() -> Choices:
+def offered() -> IntentChoices:
     """What a model may answer here."""
     names = vocabulary()
-    return choices(tuple(names.hosts), tuple(names.titles), tuple(names.checks), tuple(names.remedies))
+    return build_intent_choices(tuple(names.hosts), tuple(names.titles), tuple(names.checks), tuple(names.remedies))
 
 
 async def hear_all(model: Reasoner, asked: Sequence[Phrase]) -> list[Heard]:
@@ -104,14 +104,14 @@ async def hear_all(model: Reasoner, asked: Sequence[Phrase]) -> list[Heard]:
 
 
 async def _hear(model: Reasoner, phrase: Phrase) -> Heard:
-    said = read(phrase.text, vocabulary(), NOW)
-    guess = await model.intent("intents", phrase.text, offered()) if is_left(said) else None
-    return Heard(phrase, said, None if isinstance(guess, Declined) else guess)
+    said = parse_message(phrase.text, vocabulary(), NOW)
+    guess = await model.classify_intent("intents", phrase.text, offered()) if needs_model(said) else None
+    return Heard(phrase, said, None if isinstance(guess, DeclinedAnswer) else guess)
 
 
 def as_guessed(guesses: Mapping[str, IntentGuess], asked: Sequence[Phrase]) -> list[Heard]:
     """The same by guesses that are kept: the rules of today, and what a model once made of a text."""
-    return [Heard(phrase, read(phrase.text, vocabulary(), NOW), guesses.get(phrase.text)) for phrase in asked]
+    return [Heard(phrase, parse_message(phrase.text, vocabulary(), NOW), guesses.get(phrase.text)) for phrase in asked]
 
 
 def score(rows: Sequence[Heard]) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def score(rows: Sequence[Heard]) -> dict[str, Any]:
 
 
 def _shares(rows: Sequence[Heard]) -> dict[str, Any]:
-    left = [row for row in rows if is_left(row.ruled)]
+    left = [row for row in rows if needs_model(row.ruled)]
 
-    def right(reads: Callable[[Heard], Said]) -> dict[str, Any] | None:
+    def right(reads: Callable[[Heard], ParsedMessage]) -> dict[str, Any] | None:
         return mean([reads(row).intent is row.phrase.means for row in rows])
 
     return {
@@ -148,7 +148,7 @@ def guesses_of(results: Mapping[str, Any]) -> dict[str, IntentGuess]:
 
 def results_of(rows: Sequence[Heard]) -> dict[str, Any]:
     """Figures and guesses, to keep."""
-    return {"sets": score(rows), "guesses": {row.phrase.text: asdict(row.guess) for row in rows if row.guess and is_left(row.ruled)}}
+    return {"sets": score(rows), "guesses": {row.phrase.text: asdict(row.guess) for row in rows if row.guess and needs_model(row.ruled)}}
 
 
 def _again(kept: Path) -> list[Heard]:
@@ -156,8 +156,8 @@ def _again(kept: Path) -> list[Heard]:
 
 
 def _asked(given: argparse.Namespace) -> list[Heard]:
-    endpoint: Answering | None = Endpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
-    return asyncio.run(hear_all(Model(Recorded(endpoint, MODEL, given.recording), budget=BUDGET), phrases()))
+    endpoint: ChatEndpoint | None = OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    return asyncio.run(hear_all(ModelReasoner(RecordedEndpoint(endpoint, MODEL, given.recording), budget=BUDGET), phrases()))
 
 
 def main(words: Sequence[str]) -> int:
@@ -177,7 +177,7 @@ def main(words: Sequence[str]) -> int:
         if row.said.intent is not row.phrase.means:
             print(f"{row.phrase.of}: {row.phrase.means} read as {row.said.intent}: {row.phrase.text}", file=sys.stderr)
     print(json.dumps(score(rows), indent=1))
-    return int(any(is_left(row.ruled) and row.guess is None for row in rows))
+    return int(any(needs_model(row.ruled) and row.guess is None for row in rows))
 
 
 if __name__ == "__main__":

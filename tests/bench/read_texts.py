@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.endpoint import Answering, Endpoint
-from graph.model.reasoner import Idea, IdeaChoices, Ideas, Material, Reading
-from graph.model.recorded import Recorded
-from graph.reading.blended import blended
-from graph.reading.classify import classify
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
+from graph.model.reasoner import Idea, IdeaChoices, Ideas, PromptMaterial, ReportExtraction
+from graph.model.recorded import RecordedEndpoint
+from graph.reading.blended import blend_rankings
+from graph.reading.classify import rank_labels_by_text
 from kb.history.incidents import load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incidents import INCIDENTS, WHEN, Told, read_incidents
@@ -44,31 +44,31 @@ class Read:
     """One incident, as the model read it with and without its own label, and its ideas; None where it declined."""
 
     told: Told
-    whole: Reading | None
-    without: Reading | None
+    whole: ReportExtraction | None
+    without: ReportExtraction | None
     ideas: tuple[Idea, ...]
 
 
-async def read_all(model: Model, incidents: Sequence[Told], taxonomy: Taxonomy) -> list[Read]:
+async def read_all(model: ModelReasoner, incidents: Sequence[Told], taxonomy: Taxonomy) -> list[Read]:
     """All of them at once: whoever answers takes what stands open."""
     return list(await asyncio.gather(*(_read(model, told, taxonomy) for told in incidents)))
 
 
-async def _read(model: Model, told: Told, taxonomy: Taxonomy) -> Read:
-    titles = {label: taxonomy.title(label) for label in taxonomy.leaves}
+async def _read(model: ModelReasoner, told: Told, taxonomy: Taxonomy) -> Read:
+    titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
     less = {label: title for label, title in titles.items() if label != told.leaf}
-    material = Material(told.text)
-    branches = {label.rpartition(".")[0]: taxonomy.title(label.rpartition(".")[0]) for label in titles}
+    material = PromptMaterial(told.text)
+    branches = {label.rpartition(".")[0]: taxonomy.get_title(label.rpartition(".")[0]) for label in titles}
     asked = (
-        model.read(told.id, material, (), titles),
-        model.read(told.id, material, (), less),
-        model.explore(told.id, material, (), IdeaChoices((), {}, branches)),
+        model.extract_report(told.id, material, (), titles),
+        model.extract_report(told.id, material, (), less),
+        model.propose_ideas(told.id, material, (), IdeaChoices((), {}, branches)),
     )
     whole, without, ideas = await asyncio.gather(*asked)
     return Read(
         told,
-        whole if isinstance(whole, Reading) else None,
-        without if isinstance(without, Reading) else None,
+        whole if isinstance(whole, ReportExtraction) else None,
+        without if isinstance(without, ReportExtraction) else None,
         ideas.ideas if isinstance(ideas, Ideas) else (),
     )
 
@@ -81,8 +81,8 @@ def score(rows: Sequence[Read], taxonomy: Taxonomy, among: Mapping[str, bool]) -
         if row.whole is None:
             continue
         past = [seed for seed in seeds if seed.source_url != row.told.url]
-        ruled = classify(row.told.text, taxonomy, Nearest.of(taxonomy, past), CHECKS, WHEN)
-        ranked = [label for label, _ in blended(ruled, row.whole.causes)]
+        ruled = rank_labels_by_text(row.told.text, taxonomy, LabelRanker.build(taxonomy, past), CHECKS, WHEN)
+        ranked = [label for label, _ in blend_rankings(ruled, row.whole.causes)]
         hits["level_1"].append(row.whole.category == row.told.category)
         if row.told.leaf:
             hits["level_1_of_leaf"].append(ranked[0].partition(".")[0] == row.told.leaf.partition(".")[0])
@@ -126,7 +126,7 @@ def measure(folder: Path = INCIDENTS, replay: Path = RECORDED, verdicts: Path = 
     if not incidents:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy = load_taxonomy()
-    rows = asyncio.run(read_all(Model(Recorded(None, MODEL, replay), budget=BUDGET), incidents, taxonomy))
+    rows = asyncio.run(read_all(ModelReasoner(RecordedEndpoint(None, MODEL, replay), budget=BUDGET), incidents, taxonomy))
     if not any(row.whole for row in rows):
         return {"not_run": "older prompts: the recording answers other questions than are asked today"}
     return {"incidents": len(incidents), **score(rows, taxonomy, judged(verdicts))}
@@ -142,9 +142,9 @@ def main(words: Sequence[str]) -> int:
     asks.add_argument("--judged", type=Path, default=JUDGED)
     asks.add_argument("--to-judge", type=Path, metavar="FILE", help="write the ideas and the true causes for whoever judges them")
     given = asks.parse_args(list(words))
-    endpoint: Answering | None = Endpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    endpoint: ChatEndpoint | None = OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
     taxonomy = load_taxonomy()
-    model = Model(Recorded(endpoint, MODEL, given.recording), budget=BUDGET)
+    model = ModelReasoner(RecordedEndpoint(endpoint, MODEL, given.recording), budget=BUDGET)
     rows = asyncio.run(read_all(model, read_incidents(given.folder), taxonomy))
     if given.to_judge:
         given.to_judge.write_text(json.dumps(ideas_to_judge(rows, given.folder), indent=1))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bot.refusal import Refusal
-from graph.model.endpoint import Reply, Trouble
+from graph.model.endpoint import ModelReply, EndpointFailure
 
 SCHEMA = 1
 SHORTEST_SECRET = 6
@@ -28,13 +28,13 @@ class Key(NamedTuple):
     nth: int
 
 
-def without(secret: str, answer: Reply | Trouble) -> Reply | Trouble:
+def without(secret: str, answer: ModelReply | EndpointFailure) -> ModelReply | EndpointFailure:
     """An endpoint may repeat a key in an error or an answer; neither use nor recording sees it."""
     if len(secret) < SHORTEST_SECRET:
         return answer
-    if isinstance(answer, Reply):
-        return Reply(answer.text.replace(secret, "[key]"), answer.tokens_in, answer.tokens_out, answer.by)
-    return Trouble(answer.why.replace(secret, "[key]"), answer.provider, tokens_in=answer.tokens_in, tokens_out=answer.tokens_out)
+    if isinstance(answer, ModelReply):
+        return ModelReply(answer.text.replace(secret, "[key]"), answer.tokens_in, answer.tokens_out, answer.by)
+    return EndpointFailure(answer.why.replace(secret, "[key]"), answer.provider, tokens_in=answer.tokens_in, tokens_out=answer.tokens_out)
 
 
 def begin(path: Path, model: str) -> None:
@@ -49,10 +49,10 @@ def begin(path: Path, model: str) -> None:
         raise Refusal(f"--record {path}: {why.strerror}", 2) from why
 
 
-def add(path: Path, key: Key, name: str, answer: Reply | Trouble) -> None:
+def add(path: Path, key: Key, name: str, answer: ModelReply | EndpointFailure) -> None:
     """One more line, in one write: several processes record into one file."""
     said: dict[str, Any] = {"in": answer.tokens_in, "out": answer.tokens_out}
-    if isinstance(answer, Reply):
+    if isinstance(answer, ModelReply):
         said |= {"text": answer.text, "by": answer.by}
     else:
         said |= {"trouble": answer.why, "provider": answer.provider}
@@ -69,7 +69,7 @@ class Recording:
     """What was recorded. A case that was run again counts by its last run."""
 
     model: str
-    answers: Mapping[Key, Reply | Trouble]
+    answers: Mapping[Key, ModelReply | EndpointFailure]
 
 
 def read_recording(path: Path) -> Recording:
@@ -81,7 +81,7 @@ def read_recording(path: Path) -> Recording:
         raise Refusal(f"{path}: {why.strerror}", 2) from why
     except (ValueError, KeyError, IndexError, TypeError) as why:
         raise Refusal(f"{path}: is no recording of `rackmedic bench run --record` (schema {SCHEMA})", 2) from why
-    answers: dict[Key, Reply | Trouble] = {}
+    answers: dict[Key, ModelReply | EndpointFailure] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
             row = json.loads(line)
@@ -98,7 +98,7 @@ def _model_of(head: Mapping[str, Any]) -> str:
     return str(head["model"])
 
 
-def _answer(row: Mapping[str, Any]) -> Reply | Trouble:
+def _answer(row: Mapping[str, Any]) -> ModelReply | EndpointFailure:
     if "trouble" in row:
-        return Trouble(row["trouble"], row["provider"], tokens_in=row["in"], tokens_out=row["out"])
-    return Reply(row["text"], row["in"], row["out"], row["by"])
+        return EndpointFailure(row["trouble"], row["provider"], tokens_in=row["in"], tokens_out=row["out"])
+    return ModelReply(row["text"], row["in"], row["out"], row["by"])

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bot.settings import load
+from bot.settings import load_settings
 from tests.bench.cli import access
 from tests.bench.generate import LAYERS, cases
 from tests.bench.plan import Plan
@@ -36,7 +36,7 @@ def answers(raws: Sequence[Mapping[str, Any]], jobs: int, recording: Path | None
     """Diagnose the cases without a model, or with its recorded answers; progress goes to stderr. Return the marked row of each
     case; a case for which a question is not recorded has none."""
     arm = "B9" if recording else "B8"
-    model = access(load(environ={}), replay=recording) if recording else None
+    model = access(load_settings(environ={}), replay=recording) if recording else None
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         teller = Teller(lambda line: print(line, file=sys.stderr, flush=True))
         rows = run(Plan(raws, (arm,), SEED, jobs=jobs, access=model), Path(folder) / "results.json", teller)["arms"][arm]["per_case"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from bot.run.site import reading_logs, site_incidents, site_taxonomy
+from bot.run.site import add_log_rules, load_site_incidents, load_site_taxonomy
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
@@ -22,8 +22,8 @@ from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import load_skus
-from tools.ssh.client import Limits, Ssh
-from tools.transport import Ran, Transport
+from tools.ssh.client import SshLimits, SshTransport
+from tools.transport import CommandResult, Transport
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Meter:
     seconds: float = 0.0
     clock: str = "real"
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """See `Transport.run`."""
         self.commands += 1
         ran = await self.inner.run(host, argv, timeout=timeout, cap=cap)
@@ -96,7 +96,7 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         async with SshCluster(cluster, Path(folder)):
             inventory = inventory_of(Path(folder) / "inventory.yaml")
-            ssh = Ssh(inventory, Limits())
+            ssh = SshTransport(inventory, SshLimits())
             try:
                 yield ssh, inventory
             finally:
@@ -106,9 +106,9 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
 @cache
 def everything(kb: Path | None = None) -> Knowledge:
     """What RackMedic knows, leaves, past incidents and rules for logs of a site's folder among it. Parsed outputs are kept."""
-    checks = {name: remembering(check) for name, check in reading_logs(CHECKS, kb).items()}
-    taxonomy = site_taxonomy(kb)
-    return Knowledge(taxonomy, site_incidents(kb, taxonomy), checks, load_skus())
+    checks = {name: remembering(check) for name, check in add_log_rules(CHECKS, kb).items()}
+    taxonomy = load_site_taxonomy(kb)
+    return Knowledge(taxonomy, load_site_incidents(kb, taxonomy), checks, load_skus())
 
 
 @lru_cache(maxsize=4)
@@ -118,7 +118,7 @@ def without(removed: frozenset[str], kb: Path | None = None) -> Knowledge:
     if not removed:
         return known
     past = tuple(row for row in known.past if row.label not in removed)
-    return replace(known, taxonomy=known.taxonomy.without(*removed), past=past, removed=removed)
+    return replace(known, taxonomy=known.taxonomy.without_labels(*removed), past=past, removed=removed)
 
 
 def renamed(names: dict[str, str], removed: frozenset[str] = frozenset()) -> Knowledge:

@@ -5,8 +5,8 @@ Case files keep the words of their format, so that a case written years ago stil
 
 from collections.abc import Mapping
 
-from graph.ladders.steps import ARGUMENTS, Step
-from graph.ladders.steps import steps_of as product_steps
+from graph.ladders.steps import ARGUMENT_BUILDERS, PlanStep
+from graph.ladders.steps import parse_plan as product_steps
 
 PRODUCT: Mapping[str, str] = {
     "reboot(cold)": "reboot",
@@ -34,7 +34,7 @@ def plan_steps(plan: str) -> list[str]:
     return [step if "(" in step and of_product(step).kind == "people" else _bare(step) for step in map(str.strip, plan.split(">"))]
 
 
-def of_product(step: str) -> Step:
+def of_product(step: str) -> PlanStep:
     """A step of a case file as the product knows it."""
     return product_steps(PRODUCT.get(step, step))[0]
 
@@ -49,5 +49,5 @@ def _bare(step: str) -> str:
     return _CASES.get(step, step).partition("(")[0].strip()
 
 
-DOABLE = frozenset(name for remedy in ARGUMENTS for name in names_of(remedy)) - _NOT_IN_PLANS
+DOABLE = frozenset(name for remedy in ARGUMENT_BUILDERS for name in names_of(remedy)) - _NOT_IN_PLANS
 """Steps that a remedy does, by either name."""

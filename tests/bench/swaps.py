@@ -65,7 +65,7 @@ def _printed(cluster: Cluster, host: str, name: str, where: str) -> str:
     if found is None:
         raise BadSwap(f"{where}: swaps are made in the output of one command, CHECK.COMMAND")
     try:
-        argv = (*LOOK, name) if found.privileged else found.fill({**SLOTS, "node": host, "master": host})
+        argv = (*LOOK, name) if found.privileged else found.fill_argv({**SLOTS, "node": host, "master": host})
     except BadSlot as why:
         raise BadSwap(f"{where}: {why}") from why
     return cluster.answer(host, argv).stdout.decode()

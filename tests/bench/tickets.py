@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
 HERE = Path(__file__).parent
 LAYERS_BLAMED = {"GPU": "gpu", "INTERCONNECT": "ib", "USER": "user", "SYSTEM_SOFTWARE": "driver", "FRAMEWORK": "user", "OTHER": "storage"}
@@ -76,7 +76,7 @@ def _blaming(wish: Wish) -> list[str]:
 
 
 def _where(hosts: Sequence[str], roll: random.Random) -> str:
-    return roll.choice([fold(hosts), ", ".join(hosts), " and ".join(hosts) if len(hosts) < 4 else fold(hosts)])
+    return roll.choice([fold_host_names(hosts), ", ".join(hosts), " and ".join(hosts) if len(hosts) < 4 else fold_host_names(hosts)])
 
 
 def _joined(pieces: Sequence[str], roll: random.Random) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from graph.model.endpoint import Reply, Trouble
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm, Stage
 from tests.bench.line import Access, Exchange
@@ -20,7 +20,7 @@ A_TOKEN = 4
 
 
 class Sage:
-    """Right at every question. A `graph.model.endpoint.Answering`."""
+    """Right at every question. A `graph.model.endpoint.ChatEndpoint`."""
 
     model = PRICED_AS
 
@@ -30,10 +30,10 @@ class Sage:
         self._labels = frozenset(row.label for row in causes)
         self._hosts = frozenset(host for row in causes for host in row.hosts)
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         said = json.dumps(self._said(name, asked.user))
         size = len(asked.system) + len(asked.user) + len(json.dumps(schema))
-        return Reply(said, size // A_TOKEN, max(1, len(said) // A_TOKEN), "one who knows")
+        return ModelReply(said, size // A_TOKEN, max(1, len(said) // A_TOKEN), "one who knows")
 
     async def aclose(self) -> None:
         """Holds nothing."""

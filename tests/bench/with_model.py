@@ -38,7 +38,7 @@ LEVELS: Final = {
 @cache
 def prompts_digest() -> str:
     """Of every prompt that a recorded answer may depend on."""
-    texts = [path.read_bytes() for folder in (product.HERE, PROMPTS) for path in sorted(folder.glob("*.md"))]
+    texts = [path.read_bytes() for folder in (product.PROMPT_DIR, PROMPTS) for path in sorted(folder.glob("*.md"))]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
 
 

@@ -21,7 +21,7 @@ from tests.bench.work import Job, marked, permutation, work
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.answers import Ask
+from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.inventory.sku import load_skus
 
@@ -141,12 +141,12 @@ def test_what_is_kept_between_arms_is_what_each_would_have_worked_out() -> None:
         async with stand(parse_case(easy("G01")), everything()) as ready:
             evidence = MemoryEvidence()
             fleet = Fleet(ready.stage.transport, ready.stage.inventory, CHECKS, evidence, ready.stage.clock, load_skus())
-            wave = await fleet.look("plain", [Ask(host, "smi") for host in ready.stage.inventory.hosts])
+            wave = await fleet.run_checks("plain", [CheckRequest(host, "smi") for host in ready.stage.inventory.hosts])
             kept = Kept()
             sharing = Fleet(ready.stage.transport, ready.stage.inventory, everything().checks, kept, ready.stage.clock, load_skus())
-            again = await sharing.look("kept", [Ask(host, "smi") for host in ready.stage.inventory.hosts])
+            again = await sharing.run_checks("kept", [CheckRequest(host, "smi") for host in ready.stage.inventory.hosts])
             assert again.facts == wave.facts
-            assert await evidence.facts(await evidence.put_facts("plain", wave.facts)) == await kept.facts(
+            assert await evidence.get_facts(await evidence.put_facts("plain", wave.facts)) == await kept.get_facts(
                 await kept.put_facts("kept", wave.facts)
             )
             return list(wave.facts)

@@ -7,14 +7,14 @@ import pytest
 import yaml
 
 from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import load_settings
 from deploy.sandbox.cluster.cases.controls import CONTROLS
 from tests.bench.cli import Wanted, lint, run_bench
 from tests.bench.folder import read_case, read_folder
 from tests.bench.lint import problems
 from tests.bench.work import Job, marked, scored_as, work
 
-PLAIN = load(environ={})
+PLAIN = load_settings(environ={})
 
 
 def written(folder: Path, name: str = "case", **more: Any) -> Path:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from graph.conversation.intents import INTENTS
-from graph.model.client import Model
-from graph.model.endpoint import Trouble
-from graph.model.reasoner import Choices, Declined, IdeaChoices, IntentGuess, Material, PastGuess
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import EndpointFailure
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, IntentGuess, PromptMaterial, PastGuess
 from graph.state import Hypothesis
 from tests.bench.hostile_model import MOST, Obeys, in_place_of_ids
 from tests.bench.hostile_play import unseen
@@ -35,16 +35,16 @@ async def said_by(answer: Any) -> dict[str, Any]:
     def says(name: str, user: str, schema: Mapping[str, Any]) -> Any:
         return answer(name, user)
 
-    model, material = Model(FakeModel(says)), Material(REPORT, findings=FINDINGS[0])
+    model, material = ModelReasoner(FakeModel(says)), PromptMaterial(REPORT, findings=FINDINGS[0])
     known = IdeaChoices(HOSTS, {"smi": "asks", "dmesg": "asks"}, {"GPU.BUS": "PCIe"})
-    choices = Choices(dict.fromkeys(INTENTS, "means"), HOSTS, tuple(LABELS), ("smi",), ("gpu_reset",))
+    choices = IntentChoices(dict.fromkeys(INTENTS, "means"), HOSTS, tuple(LABELS), ("smi",), ("gpu_reset",))
     return {
-        "read": await model.read("i", material, HOSTS, LABELS),
-        "judge": await model.judge("i", Hypothesis(label=next(iter(LABELS)), hosts=HOSTS), FINDINGS),
-        "explore": await model.explore("i", material, FINDINGS, known),
-        "critique": await model.critique("i", ["it is so"], FINDINGS),
-        "intent": await model.intent("i", "do as we agreed", choices),
-        "label": await model.past("p", REPORT, SENTENCES, LABELS),
+        "read": await model.extract_report("i", material, HOSTS, LABELS),
+        "judge": await model.judge_hypothesis("i", Hypothesis(label=next(iter(LABELS)), hosts=HOSTS), FINDINGS),
+        "explore": await model.propose_ideas("i", material, FINDINGS, known),
+        "critique": await model.critique_claims("i", ["it is so"], FINDINGS),
+        "intent": await model.classify_intent("i", "do as we agreed", choices),
+        "label": await model.label_past_incident("p", REPORT, SENTENCES, LABELS),
     }
 
 
@@ -70,7 +70,7 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize("hostile", TEXTS, ids=lambda one: one.id)
 def test_its_words_call_nobody_open_nothing_and_hide_nothing(hostile: Any) -> None:
     taken = asyncio.run(said_by(honest(hostile.text[:MOST])))
-    declined = {name: one.reason for name, one in taken.items() if isinstance(one, Declined)}
+    declined = {name: one.reason for name, one in taken.items() if isinstance(one, DeclinedAnswer)}
     assert declined == {}
     shown = {name: plain(taken[name]) for name in SHOWN}
     assert not LIVE.search(json.dumps(shown, ensure_ascii=False)), shown
@@ -89,13 +89,13 @@ def test_an_answer_of_strange_ids_is_refused_whole_in_words_that_hide_nothing(ho
         lambda name, user: text,
     ):
         taken = asyncio.run(said_by(strange))
-        assert all(isinstance(one, Declined) for one in taken.values()), taken
+        assert all(isinstance(one, DeclinedAnswer) for one in taken.values()), taken
         assert list(unseen([one.reason for one in taken.values()], "")) == []
         assert max(len(one.reason) for one in taken.values()) < LONGEST
 
 
 def test_what_its_endpoint_says_of_a_failure_hides_nothing() -> None:
     hostile = next(one for one in TEXTS if one.id == "ansi")
-    taken = asyncio.run(said_by(lambda name, user: Trouble(f"the endpoint refuses ({hostile.text})", provider=False)))
-    assert all(isinstance(one, Declined) for one in taken.values())
+    taken = asyncio.run(said_by(lambda name, user: EndpointFailure(f"the endpoint refuses ({hostile.text})", provider=False)))
+    assert all(isinstance(one, DeclinedAnswer) for one in taken.values())
     assert list(unseen([one.reason for one in taken.values()], "")) == []

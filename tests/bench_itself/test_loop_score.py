@@ -16,7 +16,7 @@ from tests.bench.steps import DOABLE, bare_plan, names_of, of_product, plan_step
 from tests.bench.truth import Culprit, Plans, Truth, truth_of
 from tests.support.clock import T0
 from tests.support.fakes_ledger import action
-from tools.ledger.record import Record, Terms
+from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State
 
 RESET = Plans(correct=("drain_node > gpu_reset",), acceptable=("drain_node > reboot",), wrong=("restart_job",))
@@ -88,7 +88,7 @@ def test_a_plan_of_a_case_file_and_one_of_the_product_are_the_same_plan() -> Non
     assert plan_steps("drain_node > modprobe(nvidia_peermem)") == ["drain_node", "modprobe"]
     assert plan_steps("restart_container(shm_size)") == ["restart_container(shm_size)"]
     assert {"kill_pid", "restart_service", "modprobe", "reboot"} <= DOABLE
-    assert "shared memory" in of_product("restart_container(shm_size)").words
+    assert "shared memory" in of_product("restart_container(shm_size)").manual_text
 
 
 def test_every_write_is_right_needless_wrong_or_harmful() -> None:
@@ -133,8 +133,8 @@ def test_an_execution_needs_as_many_clicks_on_its_digest_as_its_quorum() -> None
 
 
 def test_what_was_approved_and_then_not_begun_was_refused() -> None:
-    asked = Record(
-        action(), Terms(frozenset({"T1:U1"}), 1, "h100", 4, 900, 300), State.SUPERSEDED, (), T0, T0, start_by=T0, ended_by="rackmedic"
+    asked = ActionRecord(
+        action(), ApprovalTerms(frozenset({"T1:U1"}), 1, "h100", 4, 900, 300), State.SUPERSEDED, (), T0, T0, start_by=T0, ended_by="rackmedic"
     )
     assert refused(asked)
     assert not refused(replace(asked, start_by=None)), "nobody had approved it"

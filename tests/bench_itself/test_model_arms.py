@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graph.model.endpoint import Trouble
+from graph.model.endpoint import EndpointFailure
 from tests.bench.aidai import CATEGORY_CHECKS, AidAI
 from tests.bench.arm import NotRun
 from tests.bench.arms_model import EverythingAndAsk, OneShot, RetrieveAndAsk
@@ -133,7 +133,7 @@ async def test_aidai_gives_the_planner_what_ancestors_saw_and_nothing_of_sibling
 async def test_aidai_looks_again_for_every_sibling_and_one_check_at_a_time() -> None:
     one = await solve(AidAI(), easy("G09"), Planner(OFF_BUS))
     two = await solve(AidAI(), easy("G09"), Planner(OFF_BUS, DOWNGRADED))
-    leaf = everything().taxonomy.leaf(DOWNGRADED)
+    leaf = everything().taxonomy.get_leaf(DOWNGRADED)
     again = {*leaf.checks, *leaf.confirms} & everything().checks.keys()
     assert two.answer.cost.checks - one.answer.cost.checks >= len(again)
     assert two.answer.cost.makespan > one.answer.cost.makespan
@@ -148,7 +148,7 @@ async def test_aidai_stops_early_where_no_child_is_relevant_and_then_suggests() 
 
 
 def test_every_category_of_the_taxonomy_has_a_row_of_table_7() -> None:
-    assert set(CATEGORY_CHECKS) == set(everything().taxonomy.children(""))
+    assert set(CATEGORY_CHECKS) == set(everything().taxonomy.list_children(""))
     assert {check for checks in CATEGORY_CHECKS.values() for check in checks} <= set(everything().checks)
 
 
@@ -173,12 +173,12 @@ async def test_without_a_line_an_arm_is_not_run() -> None:
 @pytest.mark.parametrize("arm", [OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent()], ids=lambda arm: type(arm).__name__)
 async def test_a_model_that_does_not_answer_is_no_result(arm: Any) -> None:
     with pytest.raises(ModelFailed, match="gone"):
-        await solve(arm, easy("S10"), FakeModel(lambda *_: Trouble("the endpoint is gone")))
+        await solve(arm, easy("S10"), FakeModel(lambda *_: EndpointFailure("the endpoint is gone")))
 
 
 async def test_the_product_goes_on_without_a_model_that_fails_and_the_run_is_still_no_result_of_it() -> None:
     raw = next(raw for raw in cases("unseen", 3, 8) if (raw["ticket"]["text"]))
-    done = await solve(Product(model=True), raw, FakeModel(lambda *_: Trouble("the endpoint is gone")))
+    done = await solve(Product(model=True), raw, FakeModel(lambda *_: EndpointFailure("the endpoint is gone")))
     assert done.answer.labels
     assert bool(done.line.dead) == bool(done.line.told)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from deploy.sandbox.cluster.cases.reader import parse_case
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.endpoint import Endpoint, Trouble
-from graph.model.reasoner import Declined, IdeaChoices, Ideas, Judgement, Material, Reading
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import OpenAIEndpoint, EndpointFailure
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, Judgement, PromptMaterial, ReportExtraction
 from graph.state import Hypothesis
 from tests.bench.arms_rules import Product
 from tests.bench.generate import cases
@@ -91,13 +91,13 @@ def texts(draw: st.DrawFn) -> str:
 
 
 async def _asked(text: str) -> tuple[Any, ...]:
-    model = Model(FakeModel(lambda *_: text), budget=Budget(calls=99, tokens=10_000_000, usd=99))
-    material = Material(REPORT, findings=INJECTED)
+    model = ModelReasoner(FakeModel(lambda *_: text), budget=Budget(calls=99, tokens=10_000_000, usd=99))
+    material = PromptMaterial(REPORT, findings=INJECTED)
     return (
-        await model.read("i", material, HOSTS, dict.fromkeys(LABELS, "a title")),
-        await model.judge("i", Hypothesis(label=LABELS[0], hosts=HOSTS), ["Xid 79", INJECTED]),
-        await model.explore("i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})),
-        await model.critique("i", ["it is so"], ["Xid 79", INJECTED]),
+        await model.extract_report("i", material, HOSTS, dict.fromkeys(LABELS, "a title")),
+        await model.judge_hypothesis("i", Hypothesis(label=LABELS[0], hosts=HOSTS), ["Xid 79", INJECTED]),
+        await model.propose_ideas("i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})),
+        await model.critique_claims("i", ["it is so"], ["Xid 79", INJECTED]),
     )
 
 
@@ -105,15 +105,15 @@ async def _asked(text: str) -> tuple[Any, ...]:
 @given(texts())
 def test_of_any_answer_only_offered_ids_are_taken(text: str) -> None:
     reading, judgement, ideas, objections = asyncio.run(_asked(text))
-    if isinstance(reading, Reading):
+    if isinstance(reading, ReportExtraction):
         assert set(reading.hosts) <= set(HOSTS)
         assert reading.job in REPORT
         assert all(line in f"{REPORT} {INJECTED}" for line in reading.signatures)
         assert {label for label, _ in reading.causes} <= set(LABELS)
         assert all(0 <= p <= 1 for _, p in reading.causes)
     else:
-        assert isinstance(reading, Declined)
-    assert isinstance(judgement, Declined) or (isinstance(judgement, Judgement) and set(judgement.cites) <= {0, 1})
+        assert isinstance(reading, DeclinedAnswer)
+    assert isinstance(judgement, DeclinedAnswer) or (isinstance(judgement, Judgement) and set(judgement.cites) <= {0, 1})
     if isinstance(ideas, Ideas):
         assert all(set(idea.looks) <= set(LOOKS) and set(idea.hosts) <= set(HOSTS) and set(idea.cites) <= {0, 1} for idea in ideas.ideas)
         assert all(idea.cites or idea.quotes for idea in ideas.ideas)
@@ -123,8 +123,8 @@ def test_of_any_answer_only_offered_ids_are_taken(text: str) -> None:
         assert len(ideas.questions) <= 3
         assert all(len(one) <= 240 and one.endswith("?") for one in ideas.questions)
     else:
-        assert isinstance(ideas, Declined)
-    assert isinstance(objections, Declined) or all(row.verdict == "holds" or set(row.cites) <= {0, 1} for row in objections)
+        assert isinstance(ideas, DeclinedAnswer)
+    assert isinstance(objections, DeclinedAnswer) or all(row.verdict == "holds" or set(row.cites) <= {0, 1} for row in objections)
 
 
 def test_the_strategy_reaches_answers_that_are_taken_and_all_kinds_that_are_not() -> None:
@@ -141,7 +141,7 @@ def test_the_strategy_reaches_answers_that_are_taken_and_all_kinds_that_are_not(
         (json.dumps(naming(LABELS[1]) | {"command": "reboot"}), False),
         (json.dumps(naming("GPU.BUS.Invented")), False),
     ):
-        assert isinstance(asyncio.run(_asked(text))[0], Reading) is taken
+        assert isinstance(asyncio.run(_asked(text))[0], ReportExtraction) is taken
 
 
 @cache
@@ -165,8 +165,8 @@ def _sound(done: Solved, raw: Mapping[str, Any]) -> None:
 
 
 @settings(max_examples=4)
-@given(st.lists(st.one_of(texts(), st.builds(Trouble, st.just("it broke"), st.booleans())), min_size=1, max_size=8))
-def test_an_incident_ends_whatever_its_model_says(said: list[str | Trouble]) -> None:
+@given(st.lists(st.one_of(texts(), st.builds(EndpointFailure, st.just("it broke"), st.booleans())), min_size=1, max_size=8))
+def test_an_incident_ends_whatever_its_model_says(said: list[str | EndpointFailure]) -> None:
     turns = iter(said * Budget().calls)
     _sound(asyncio.run(solve(Product(model=True), unsure(), FakeModel(lambda *_: next(turns)))), unsure())
 
@@ -225,7 +225,7 @@ async def test_an_incident_ends_whatever_its_endpoint_does(served: Served, fault
     raw = await asyncio.to_thread(unsure)
     case = parse_case(dict(raw))
     served.sandbox.script.next.extend([{"fault": fault}] * 40)
-    endpoint = Endpoint(served.url, "key", "gpt-4o", seconds=0.3, pause=no_pause)
+    endpoint = OpenAIEndpoint(served.url, "key", "gpt-4o", seconds=0.3, pause=no_pause)
     line = Exchange(Access(served.url, "key", "gpt-4o"), endpoint).line(case.id, "B9", 0)
     try:
         async with stand(case, without(frozenset(read_truth(case.truth).removed)), line=line) as ready:
@@ -236,7 +236,7 @@ async def test_an_incident_ends_whatever_its_endpoint_does(served: Served, fault
         served.sandbox.script.next.clear()
         await endpoint.aclose()
     assert line.told
-    assert all(isinstance(one.answer, Trouble) for one in line.told) or fault == "garbage"
+    assert all(isinstance(one.answer, EndpointFailure) for one in line.told) or fault == "garbage"
     unusable = ("truncated", "empty", "refusal", "garbage", "no_schema")
     assert bool(line.dead) is (fault not in unusable)  # answers that cannot be used are the model's; the rest is its endpoint's
 
@@ -245,7 +245,7 @@ async def test_the_same_answers_over_http_and_from_the_same_case_cost_the_same(s
     raw = await asyncio.to_thread(unsure)
     case, costs = parse_case(dict(raw)), []
     for _ in range(2):
-        endpoint = Endpoint(served.url, "key", "gpt-4o")
+        endpoint = OpenAIEndpoint(served.url, "key", "gpt-4o")
         line = Exchange(Access(served.url, "key", "gpt-4o"), endpoint).line(case.id, "B9", 0)
         async with stand(case, without(frozenset(read_truth(case.truth).removed)), line=line) as ready:
             answer = await Product(model=True).solve(ready.stage)

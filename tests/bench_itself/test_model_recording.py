@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bot.refusal import Refusal
-from bot.settings import Settings, load
-from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import ModelQuestion, ask
-from graph.model.recorded import digest_of
+from bot.settings import Settings, load_settings
+from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.prompts import ModelQuestion, build_question
+from graph.model.recorded import compute_question_digest
 from tests.bench import report
 from tests.bench.arms import BASELINES
 from tests.bench.arms_model import OneShot
@@ -35,7 +35,7 @@ def served() -> Iterator[Served]:
 
 
 def settings(url: str) -> Settings:
-    return load(environ={"RACKMEDIC_MODEL_URL": url, "RACKMEDIC_MODEL_API_KEY": SECRET, "RACKMEDIC_MODEL_NAME": "gpt-4o"})
+    return load_settings(environ={"RACKMEDIC_MODEL_URL": url, "RACKMEDIC_MODEL_API_KEY": SECRET, "RACKMEDIC_MODEL_NAME": "gpt-4o"})
 
 
 def unsure(n: int = 1) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ def test_a_recording_holds_no_key_and_no_question(served: Served, tmp_path: Path
 async def test_a_key_that_an_endpoint_repeats_is_struck_out_of_answer_and_recording(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     begin(tape, "gpt-4o")
-    for said in (f'{{"labels": ["{SECRET}"], "hosts": []}}', Trouble(f"the endpoint refuses {SECRET}", provider=False)):
+    for said in (f'{{"labels": ["{SECRET}"], "hosts": []}}', EndpointFailure(f"the endpoint refuses {SECRET}", provider=False)):
         done = await solve(OneShot(), unsure()[0], FakeModel(lambda *_, said=said: said), record=tape)
         assert SECRET not in repr(done.line.told)
     assert tape.read_text().count("[key]") == 2
@@ -90,7 +90,7 @@ def test_what_was_not_recorded_fails_the_case_and_is_counted_apart(served: Serve
     folder.mkdir()
     for raw in (one, two):
         (folder / f"{raw['id']}.yaml").write_text(json.dumps(raw))
-    doc = run_bench(load(environ={}), Wanted(tmp_path / "r.json", cases=folder, arms="B0,B3,B9", replay=tape), lambda _: None)
+    doc = run_bench(load_settings(environ={}), Wanted(tmp_path / "r.json", cases=folder, arms="B0,B3,B9", replay=tape), lambda _: None)
     b3 = doc["arms"]["B3"]
     assert (b3["n"], b3["failed"], b3["not_recorded"]) == (1, 1, 1)
     assert b3["why_failed"][0].startswith("not recorded: question 1, causes")
@@ -99,18 +99,18 @@ def test_what_was_not_recorded_fails_the_case_and_is_counted_apart(served: Serve
 
 
 def test_any_change_of_what_is_asked_invalidates_a_recording() -> None:
-    asked = ask("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
+    asked = build_question("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
     shape = {"type": "object"}
-    first = digest_of("gpt-4o", "rank", asked, shape)
-    again = ask("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
+    first = compute_question_digest("gpt-4o", "rank", asked, shape)
+    again = build_question("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
     assert again.user != asked.user  # other marks
-    assert digest_of("gpt-4o", "rank", again, shape) == first
+    assert compute_question_digest("gpt-4o", "rank", again, shape) == first
     others = [
-        digest_of("gpt-4o-mini", "rank", asked, shape),
-        digest_of("gpt-4o", "judge", asked, shape),
-        digest_of("gpt-4o", "rank", replace(asked, system=asked.system + " "), shape),
-        digest_of("gpt-4o", "rank", ModelQuestion(asked.system, asked.user.replace("hangs", "hung")), shape),
-        digest_of("gpt-4o", "rank", asked, {"type": "object", "x": 1}),
+        compute_question_digest("gpt-4o-mini", "rank", asked, shape),
+        compute_question_digest("gpt-4o", "judge", asked, shape),
+        compute_question_digest("gpt-4o", "rank", replace(asked, system=asked.system + " "), shape),
+        compute_question_digest("gpt-4o", "rank", ModelQuestion(asked.system, asked.user.replace("hangs", "hung")), shape),
+        compute_question_digest("gpt-4o", "rank", asked, {"type": "object", "x": 1}),
     ]
     assert len({first, *others}) == 6
 
@@ -135,12 +135,12 @@ def test_troubles_are_recorded_too_and_the_last_run_of_a_case_counts(tmp_path: P
     tape = tmp_path / "tape.jsonl"
     begin(tape, "gpt-4o")
     key = Key("c", "B9", 0, "0" * 64, 0)
-    add(tape, key, "rank", Trouble("too slow", tokens_in=7))
-    assert read_recording(tape).answers[key] == Trouble("too slow", tokens_in=7)
-    add(tape, key, "rank", Reply("{}", 1, 2, "gpt-4o-2024"))
+    add(tape, key, "rank", EndpointFailure("too slow", tokens_in=7))
+    assert read_recording(tape).answers[key] == EndpointFailure("too slow", tokens_in=7)
+    add(tape, key, "rank", ModelReply("{}", 1, 2, "gpt-4o-2024"))
     with tape.open("a") as file:
         file.write('{"case": "cut of')
-    assert read_recording(tape).answers == {key: Reply("{}", 1, 2, "gpt-4o-2024")}
+    assert read_recording(tape).answers == {key: ModelReply("{}", 1, 2, "gpt-4o-2024")}
 
 
 def test_a_damaged_recording_or_one_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_a_damaged_recording_or_one_of_another_model_is_refused(tmp_path: Path) 
     with pytest.raises(Refusal, match="No such file"):
         begin(tmp_path / "no" / "tape", "x")
     with pytest.raises(Refusal, match="No such file"):
-        access(load(environ={}), replay=tmp_path / "none")
+        access(load_settings(environ={}), replay=tmp_path / "none")
 
 
 def test_recording_needs_a_model_and_replay_needs_none(served: Served, tmp_path: Path) -> None:
-    tape, none = tmp_path / "tape.jsonl", load(environ={})
+    tape, none = tmp_path / "tape.jsonl", load_settings(environ={})
     with pytest.raises(Refusal, match="no model to record"):
         access(none, record=tape)
     with pytest.raises(Refusal, match="name one"):
@@ -191,7 +191,7 @@ def test_what_the_stand_in_answers_is_labelled_and_is_no_figure(served: Served, 
     assert "| B9 |" not in head
     assert "| B9 |" in rest
     assert f"- B9 ({BASELINES['B9'].title}): no model endpoint is set" in rest
-    again = run_bench(load(environ={}), replace(wanted, out=tmp_path / "again.json", record=None, replay=wanted.record), lambda _: None)
+    again = run_bench(load_settings(environ={}), replace(wanted, out=tmp_path / "again.json", record=None, replay=wanted.record), lambda _: None)
     for name in ("B3", "B9"):  # a recording of the stand-in stays one
         assert {**again["arms"][name], "wall_seconds_a_case": 0} == {**doc["arms"][name], "wall_seconds_a_case": 0}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import load_settings
 from tests.bench.cli import Wanted, new_case, run_bench, write_report
 
 README = Path(__file__).parents[1] / "bench/README.md"
-PLAIN = load(environ={})
+PLAIN = load_settings(environ={})
 BROKEN = "class Broken:\n    async def solve(self, stage):\n        return stage.cluster.happenings\n"
 
 

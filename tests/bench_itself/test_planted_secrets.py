@@ -22,9 +22,9 @@ from deploy.sandbox.slack.workspace.blockkit import elements_of
 from deploy.sandbox.slack.workspace.journal import Change
 from deploy.sandbox.slack.workspace.people import BOT
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
-from graph.model.client import Model
+from graph.model.client import ModelReasoner
 from kb.history.incidents import PastIncident
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from tests.bench.arm import Knowledge
 from tests.bench.hostile import SITE_ARGV, site_checks
 from tests.bench.hostile_model import Obeys
@@ -87,7 +87,7 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
     known = replace(known, past=(*known.past, lesson))
     name = PLANTED["name"][1]
     sent = list[bytes]()
-    stand_ins = StandIns(planting, Model(obeys), DirectoryEvidence(folder), name, listening(sent))
+    stand_ins = StandIns(planting, ModelReasoner(obeys), DirectoryEvidence(folder), name, listening(sent))
     async with room(case, known, stand_ins=stand_ins) as here:
         files = [("train.log", f"step 1\n{PLANTED['attachment'][1]}\nRuntimeError: NCCL error\n".encode())]
         ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
@@ -123,10 +123,10 @@ async def pressed(here: Room) -> None:
 async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict[str, str]:
     stored, ws = DirectoryEvidence(folder), here.slack.ws
     digests = [file.parent.name + file.stem for file in folder.rglob("*.z")]
-    kept = [str(await stored.get(digest)) for digest in digests]
+    kept = [str(await stored.get_text(digest)) for digest in digests]
     changes = ws.journal.since(0)
     uploads = ws.files.by(BOT)
-    history = History(known.past)
+    history = PastIncidentIndex(known.past)
     return {
         "Redis": await dumped(here),
         "Slack": posted(here),
@@ -135,7 +135,7 @@ async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict
         "Slack, all that it was told": "\n".join(json.dumps(change.data) for change in changes if _ours(change)),
         "files": "\n".join(f"{file.name} {file.title} {(file.content or b'').decode('utf-8', 'replace')}" for file in uploads),
         "tickets": "\n".join(json.dumps(change.data) for change in changes if _ours(change) and "Ticket" in json.dumps(change.data)),
-        "Qdrant": "\n".join(str(asdict(row.incident)) for row in await history.similar(PLANTED["past"][1], 5)),
+        "Qdrant": "\n".join(str(asdict(row.incident)) for row in await history.find_similar(PLANTED["past"][1], 5)),
         "evidence": "\n".join(kept),
         "model": "\n".join(obeys.asked),
         "data folder": "\n".join(file.read_text("utf-8", "replace") for file in folder.parent.rglob("*") if file.is_file()),

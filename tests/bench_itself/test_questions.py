@@ -12,7 +12,7 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.settings import Settings
-from graph.model.endpoint import Reply, Trouble
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.cli import ask_questions
@@ -87,7 +87,7 @@ def test_each_cause_is_one_of_four_known_ones_and_its_place_tells_nothing() -> N
         assert len(set(one.given.options)) == 4, one.id
         assert one.truth.label in one.given.options, one.id
         assert not set(one.truth.also) & set(one.given.options), one.id
-        assert TAXONOMY.title(one.truth.label).lower() not in one.text.lower(), one.id
+        assert TAXONOMY.get_title(one.truth.label).lower() not in one.text.lower(), one.id
     places = Counter(options_of(one).index(one.truth.label) for one in ALL.attributions)
     assert max(places.values()) < len(ALL.attributions) * 0.4
     assert max(Counter(one.truth.label for one in ALL.attributions).values()) <= 3
@@ -197,11 +197,11 @@ class Saying:
     def __init__(self, says: Mapping[str, str], silent: int = 0) -> None:
         self.says, self.silent, self.asked = says, silent, list[str]()
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         self.asked.append(name)
         if len(self.asked) <= self.silent or name not in self.says:
-            return Trouble("nobody is there")
-        return Reply(self.says[name], 10, 5)
+            return EndpointFailure("nobody is there")
+        return ModelReply(self.says[name], 10, 5)
 
     async def aclose(self) -> None:
         pass

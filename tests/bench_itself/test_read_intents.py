@@ -13,11 +13,11 @@ import pytest
 
 from graph.conversation.guessed import ONLY_SAID
 from graph.conversation.intents import Intent
-from graph.model.client import Model
-from graph.model.endpoint import Reply, Trouble
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 from graph.model.reasoner import IntentGuess
-from graph.model.recorded import Recorded
+from graph.model.recorded import RecordedEndpoint
 from tests.bench.read_intents import RECORDED, RESULTS, Phrase, as_guessed, guesses_of, hear_all, phrases, results_of, score
 from tests.bench.read_texts import BUDGET, MODEL
 from tests.graph.test_blind_phrases import ACTING
@@ -48,8 +48,8 @@ class Explains:
 
     model = MODEL
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> Reply | Trouble:
-        return Reply('{"intent": "explain", "hosts": [], "labels": [], "check": "", "remedy": ""}', 10, 5)
+    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> ModelReply | EndpointFailure:
+        return ModelReply('{"intent": "explain", "hosts": [], "labels": [], "check": "", "remedy": ""}', 10, 5)
 
     async def aclose(self) -> None:
         pass
@@ -57,9 +57,9 @@ class Explains:
 
 async def test_only_what_is_left_is_asked_and_a_recording_answers_it_again(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
-    first = await hear_all(Model(Recorded(Explains(), MODEL, tape), budget=BUDGET), [ODD, PLAIN])
+    first = await hear_all(ModelReasoner(RecordedEndpoint(Explains(), MODEL, tape), budget=BUDGET), [ODD, PLAIN])
     assert [row.guess for row in first] == [IntentGuess("explain"), None]
-    assert await hear_all(Model(Recorded(None, MODEL, tape), budget=BUDGET), [ODD, PLAIN]) == first
+    assert await hear_all(ModelReasoner(RecordedEndpoint(None, MODEL, tape), budget=BUDGET), [ODD, PLAIN]) == first
     assert guesses_of(json.loads(json.dumps(results_of(first)))) == {ODD.text: IntentGuess("explain")}
 
 
@@ -82,6 +82,6 @@ def test_by_no_guess_does_anything_act_that_was_said_to_nobody(results: Mapping[
 
 async def test_the_recording_answers_what_was_kept_of_it(results: Mapping[str, Any]) -> None:
     """Of what is asked as it was then: with a new intent, cause or prompt it is another question, and nothing of the recording answers it."""
-    rows = await hear_all(Model(Recorded(None, MODEL, RECORDED), budget=BUDGET), phrases())
+    rows = await hear_all(ModelReasoner(RecordedEndpoint(None, MODEL, RECORDED), budget=BUDGET), phrases())
     heard = {row.phrase.text: row.guess for row in rows if row.guess}
     assert heard.items() <= guesses_of(results).items()

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from graph.model.client import Model
-from graph.model.endpoint import Reply, Trouble
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
-from graph.model.reasoner import Idea, Reading
-from graph.model.recorded import Recorded
+from graph.model.reasoner import Idea, ReportExtraction
+from graph.model.recorded import RecordedEndpoint
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench import with_model
 from tests.bench.incidents import Told
@@ -20,8 +20,8 @@ UNKNOWN = Told("two", "https://example.org/2", "odd", "something odd happens", "
 IDEA = Idea("A loose riser", "It is loose.", quotes=("Xid 79",))
 
 
-def reading(*causes: str, outside: str = "") -> Reading:
-    return Reading(category="GPU", causes=tuple((label, 0.6) for label in causes), outside=outside)
+def reading(*causes: str, outside: str = "") -> ReportExtraction:
+    return ReportExtraction(category="GPU", causes=tuple((label, 0.6) for label in causes), outside=outside)
 
 
 def test_a_reading_is_right_by_category_leaf_and_by_saying_that_none_is_it() -> None:
@@ -48,12 +48,12 @@ class Answers:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> ModelReply | EndpointFailure:
         self.asked.append(name)
         if name == "explore":
-            return Reply('{"ideas": [], "questions": ["Why?"]}', 10, 5)
+            return ModelReply('{"ideas": [], "questions": ["Why?"]}', 10, 5)
         said = '{"symptoms": [], "hosts": [], "job": "", "times": [], "signatures": [], "category": "GPU", "causes": [], "outside": "A ghost."}'
-        return Reply(said, 10, 5)
+        return ModelReply(said, 10, 5)
 
     async def aclose(self) -> None:
         pass
@@ -61,14 +61,14 @@ class Answers:
 
 async def test_texts_are_read_from_a_recording_without_anybody_being_asked(tmp_path: Path) -> None:
     tape, model = tmp_path / "tape.jsonl", Answers()
-    first = await read_all(Model(Recorded(model, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
+    first = await read_all(ModelReasoner(RecordedEndpoint(model, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
     assert sorted(model.asked) == ["explore", "read", "read"]
-    again = await read_all(Model(Recorded(None, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
+    again = await read_all(ModelReasoner(RecordedEndpoint(None, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
     assert again == first
     [row] = again
     assert row.without is not None
     assert row.without.outside == "A ghost."
-    other = await read_all(Model(Recorded(None, MODEL, tape), budget=BUDGET), [replace(TOLD, text="other words")], TAXONOMY)
+    other = await read_all(ModelReasoner(RecordedEndpoint(None, MODEL, tape), budget=BUDGET), [replace(TOLD, text="other words")], TAXONOMY)
     assert (other[0].whole, other[0].ideas) == (None, ())
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bot.cli import app
 from bot.refusal import Refusal
-from bot.settings import PREFIX, load
+from bot.settings import ENV_PREFIX, load_settings
 from tests.bench import report
 from tests.bench.cli import SEAL, Wanted, access, lint, new_case, read_results, run_bench, write_report
 from tests.bench.gates import DIFFICULTY
@@ -20,7 +20,7 @@ from tests.bench.pool import spread
 from tests.bench.run import Journal, Plan, digest_of, names, run
 
 QUICK = "B0,B1,B3,B10"
-PLAIN = load(environ={})
+PLAIN = load_settings(environ={})
 """Settings without a model."""
 
 
@@ -219,7 +219,7 @@ def test_a_case_that_cannot_be_marked_is_refused_before_anything_runs(tmp_path: 
 
 def test_the_models_endpoint_comes_from_the_settings_and_its_key_is_never_shown() -> None:
     assert access(PLAIN) is None
-    found = access(load(environ={"RACKMEDIC_MODEL_URL": "http://127.0.0.1:8000/v1", "RACKMEDIC_MODEL_API_KEY": "hush"}))
+    found = access(load_settings(environ={"RACKMEDIC_MODEL_URL": "http://127.0.0.1:8000/v1", "RACKMEDIC_MODEL_API_KEY": "hush"}))
     assert found is not None
     assert found.url == "http://127.0.0.1:8000/v1"
     assert "hush" not in repr(found)
@@ -233,7 +233,7 @@ def test_arms_are_named_as_people_type_them() -> None:
 @pytest.mark.tier3  # the report measures all published incidents, which takes a minute
 def test_the_command_line_runs_reports_and_lints(tmp_path: Path) -> None:
     cli = CliRunner(
-        env={name: None for name in os.environ if name.startswith(PREFIX)}
+        env={name: None for name in os.environ if name.startswith(ENV_PREFIX)}
     )  # the suite's own settings are none of the product's
     out, md = tmp_path / "r.json", tmp_path / "R.md"
     done = cli.invoke(app, ["bench", "run", "--layer", "easy", "--n", "2", "--arms", QUICK, "--jobs", "1", "--json", str(out)])

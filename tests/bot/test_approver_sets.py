@@ -11,11 +11,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.approvals import policy_hash
-from bot.policy.approver_sets import CHANNEL, NOBODY, ApproverSet, ApproverTable, OnCallSource, SetRule
-from bot.policy.file import BadPolicy, in_words, load_policy
+from bot.policy.approvals import compute_policy_hash
+from bot.policy.approver_sets import CHANNEL_SET, NOBODY_SET, ApproverSet, ApproverTable, OnCallSource, SetRule
+from bot.policy.file import BadPolicy, format_policy, load_policy
 from bot.refusal import Refusal
-from bot.run.on_call import MOST_BYTES, REMEMBER, NotTold, Schedules, fetched, on_call_in
+from bot.run.on_call import MAX_RESPONSE_BYTES, CACHE_SECONDS, OnCallUnknown, OnCallSchedules, fetch_url, parse_on_call
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
 
@@ -32,27 +32,27 @@ TABLE = ApproverTable(
     ("groups", "risk", "expected"),
     [
         (["h100"], "destructive", ("leads",)),
-        (["h100"], "disruptive", (CHANNEL,)),
+        (["h100"], "disruptive", (CHANNEL_SET,)),
         (["net"], "intrusive", ("net", "leads")),
         (["net", "h100"], "destructive", ("leads",)),
-        (["net", "h100"], "disruptive", (NOBODY,)),
-        ([], "disruptive", (CHANNEL,)),
+        (["net", "h100"], "disruptive", (NOBODY_SET,)),
+        ([], "disruptive", (CHANNEL_SET,)),
     ],
 )
 def test_the_first_rule_that_fits_says_which_sets_decide(groups: list[str], risk: Any, expected: tuple[str, ...]) -> None:
-    assert TABLE.sets_for(groups, risk) == expected
+    assert TABLE.find_sets(groups, risk) == expected
 
 
 @given(st.lists(st.sampled_from(["h100", "net", "other"]), max_size=4), st.sampled_from(["intrusive", "disruptive", "destructive"]))
 def test_of_several_groups_nobody_decides_who_does_not_about_each(groups: list[str], risk: Any) -> None:
-    together = TABLE.sets_for(groups, risk)
+    together = TABLE.find_sets(groups, risk)
     assert together
-    assert all(together == (NOBODY,) or set(together) <= set(TABLE.sets_for([group], risk)) for group in groups)
+    assert all(together == (NOBODY_SET,) or set(together) <= set(TABLE.find_sets([group], risk)) for group in groups)
 
 
 def test_the_policys_hash_is_the_same_without_a_file_and_with_an_empty_table() -> None:
-    assert policy_hash([], []) == policy_hash([], [], ApproverTable())
-    assert policy_hash([], []) != policy_hash([], [], TABLE)
+    assert compute_policy_hash([], []) == compute_policy_hash([], [], ApproverTable())
+    assert compute_policy_hash([], []) != compute_policy_hash([], [], TABLE)
 
 
 SITE = inventory(groups={"h100": {"hosts": "gpu-[017-018]"}}, channels=[{"channel": "C0OPS", "kind": "operators"}])
@@ -90,7 +90,7 @@ def test_the_table_is_said_in_words(tmp_path: Path) -> None:
         "approvers:\n  sets: {leads: {users: [U1], on_call: [pager]}}\n  on_call: {pager: {webhook: 'https://x/?token=secret'}}\n"
         "  rules: [{groups: [h100], risks: [destructive], sets: [leads]}]\n"
     )
-    said = in_words(load_policy(file, SITE))[1:]
+    said = format_policy(load_policy(file, SITE))[1:]
     assert said == (
         "set leads: U1, on call by pager",
         "on call by pager: a webhook",
@@ -106,9 +106,9 @@ def told(*users: Any, **more: Any) -> bytes:
 
 
 def test_who_is_on_call_is_read_while_it_counts() -> None:
-    assert on_call_in(told("U1", "W2"), T0) == {"U1", "W2"}
-    assert on_call_in(told("U1", until="2026-05-20T04:00:00Z"), T0) == {"U1"}
-    assert on_call_in(told(), T0) == frozenset()
+    assert parse_on_call(told("U1", "W2"), T0) == {"U1", "W2"}
+    assert parse_on_call(told("U1", until="2026-05-20T04:00:00Z"), T0) == {"U1"}
+    assert parse_on_call(told(), T0) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_who_is_on_call_is_read_while_it_counts() -> None:
     [
         *(b"", b"[]", b"{}", b"\xff", b"[" * 50_000, told("anna@example.org"), told(7), told(["U1"]), told(*["U1"] * 51)),
         *(told("U1", until=late) for late in ("2026-05-20T03:10:00Z", "2026-05-21T03:00:00", "tomorrow", None, 7)),
-        b" " * (MOST_BYTES + 1),
+        b" " * (MAX_RESPONSE_BYTES + 1),
     ],
 )
 def test_anything_else_is_nobody_looked(text: bytes) -> None:
-    with pytest.raises(NotTold):
-        on_call_in(text, T0)
+    with pytest.raises(OnCallUnknown):
+        parse_on_call(text, T0)
 
 
 class Answers:
@@ -133,52 +133,52 @@ class Answers:
     async def fetch(self, url: str) -> bytes:
         self.asked += 1
         if not self.text:
-            raise NotTold("away")
+            raise OnCallUnknown("away")
         return self.text
 
-    async def members(self, group: str) -> frozenset[str]:
+    async def list_members(self, group: str) -> frozenset[str]:
         return frozenset({"U9"}) if group == "S1" else frozenset()
 
 
-def schedules(answers: Answers, clock: SetClock, path: Path | None = None) -> Schedules:
+def schedules(answers: Answers, clock: SetClock, path: Path | None = None) -> OnCallSchedules:
     sources = {"web": OnCallSource(webhook="https://x"), "group": OnCallSource(user_group="S1"), "file": OnCallSource(file=path)}
-    return Schedules(sources, answers, clock, answers.fetch, clock.stamp)
+    return OnCallSchedules(sources, answers, clock, answers.fetch, clock.stamp)
 
 
 async def test_a_schedule_is_asked_once_a_minute_and_a_failure_is_remembered_for_none(tmp_path: Path) -> None:
     answers, clock = Answers(), SetClock()
     schedule = schedules(answers, clock)
-    assert [await schedule.on_call("web") for _ in range(3)] == [{"U1"}] * 3
+    assert [await schedule.list_on_call("web") for _ in range(3)] == [{"U1"}] * 3
     assert answers.asked == 1
     answers.text = b""
-    assert await schedule.on_call("web") == {"U1"}
-    clock.go(seconds=REMEMBER)
+    assert await schedule.list_on_call("web") == {"U1"}
+    clock.go(seconds=CACHE_SECONDS)
     for _ in range(2):
         with pytest.raises(Refusal):
-            await schedule.on_call("web")
+            await schedule.list_on_call("web")
     assert answers.asked == 3
-    assert await schedule.on_call("group") == {"U9"}
+    assert await schedule.list_on_call("group") == {"U9"}
 
 
 async def test_what_is_remembered_does_not_outlive_what_it_says(tmp_path: Path) -> None:
     answers, clock = Answers(), SetClock()
     answers.text = told("U1", until=(T0 + timedelta(seconds=30)).isoformat())
     schedule = schedules(answers, clock)
-    assert await schedule.on_call("web") == {"U1"}
+    assert await schedule.list_on_call("web") == {"U1"}
     clock.go(seconds=31)
-    with pytest.raises(NotTold):
-        await schedule.on_call("web")
+    with pytest.raises(OnCallUnknown):
+        await schedule.list_on_call("web")
 
 
 async def test_a_file_is_read_and_one_that_is_not_there_is_nobody_looked(tmp_path: Path) -> None:
     file = tmp_path / "on-call.json"
     schedule = schedules(Answers(), SetClock(), file)
-    with pytest.raises(NotTold, match="cannot be read"):
-        await schedule.on_call("file")
+    with pytest.raises(OnCallUnknown, match="cannot be read"):
+        await schedule.list_on_call("file")
     file.write_bytes(told("U3"))
-    assert await schedule.on_call("file") == {"U3"}
-    with pytest.raises(NotTold):
-        await schedule.on_call("nobody")
+    assert await schedule.list_on_call("file") == {"U3"}
+    with pytest.raises(OnCallUnknown):
+        await schedule.list_on_call("nobody")
 
 
 async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:
@@ -189,7 +189,7 @@ async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:
             case "/broken":
                 return web.Response(status=500)
             case "/large":
-                return web.Response(body=b" " * (MOST_BYTES * 40))
+                return web.Response(body=b" " * (MAX_RESPONSE_BYTES * 40))
             case _:
                 return web.Response(body=told("U1"))
 
@@ -201,12 +201,12 @@ async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        assert await fetched(f"{url}/") == told("U1")
-        assert MOST_BYTES < len(await fetched(f"{url}/large")) < 3 * MOST_BYTES
+        assert await fetch_url(f"{url}/") == told("U1")
+        assert MAX_RESPONSE_BYTES < len(await fetch_url(f"{url}/large")) < 3 * MAX_RESPONSE_BYTES
         for path in ("/elsewhere", "/broken"):
-            with pytest.raises(NotTold):
-                await fetched(url + path)
+            with pytest.raises(OnCallUnknown):
+                await fetch_url(url + path)
     finally:
         await runner.cleanup()
-    with pytest.raises(NotTold, match="cannot be reached"):
-        await asyncio.wait_for(fetched(url), 60)
+    with pytest.raises(OnCallUnknown, match="cannot be reached"):
+        await asyncio.wait_for(fetch_url(url), 60)

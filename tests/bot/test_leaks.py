@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.leaks import Inside, Leak
+from bot.policy.leaks import LeakDetector, Leak
 from tests.support.inventories import inventory
 
 SITE = inventory(
@@ -20,7 +20,7 @@ SITE = inventory(
         {"channel": "C0INIT", "kind": "tenant", "tenant": "Initech", "internal": "C0OPS"},
     ],
 )
-INSIDE = Inside(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber", "Bo Li"))
+INSIDE = LeakDetector(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber", "Bo Li"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ INSIDE = Inside(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber", "Bo Li"))
     ],
 )
 def test_a_slip_is_named_by_what_it_is(text: str, kind: str) -> None:
-    assert kind in {leak.kind for leak in INSIDE.leaks(text)}
+    assert kind in {leak.kind for leak in INSIDE.find_leaks(text)}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_slip_is_named_by_what_it_is(text: str, kind: str) -> None:
     ],
 )
 def test_what_a_customer_may_read_goes_through(text: str) -> None:
-    assert INSIDE.leaks(text) == ()
+    assert INSIDE.find_leaks(text) == ()
 
 
 @pytest.mark.parametrize("text", ["gpu-001..004 were slow", "gpu-002 to gpu-003", "gpu-[001-004]", "gpu\u2011001\u2013004 again"])
@@ -94,25 +94,25 @@ def test_a_range_that_begins_with_ones_own_and_ends_with_anothers_is_anothers(te
     site = inventory(
         groups={"us": {"hosts": "gpu-[001-002]", "tenant": "acme"}, "eu": {"hosts": "gpu-[003-004]", "tenant": "globex"}}, channels=[]
     )
-    assert {leak.kind for leak in Inside(site, "acme").leaks(text)} == {"a machine that is not theirs"}
-    assert Inside(site, "acme").leaks("gpu-001..002 are free, gpu-001 to 002 too") == ()
+    assert {leak.kind for leak in LeakDetector(site, "acme").find_leaks(text)} == {"a machine that is not theirs"}
+    assert LeakDetector(site, "acme").find_leaks("gpu-001..002 are free, gpu-001 to 002 too") == ()
 
 
 def test_ones_own_name_that_holds_anothers_is_ones_own() -> None:
     site = inventory(groups={"eu": {"hosts": "gpu-001-b", "tenant": "acme-eu"}, "us": {"hosts": "gpu-001", "tenant": "acme"}}, channels=[])
-    assert Inside(site, "acme-eu").leaks("Acme-EU's gpu-001-b is back") == ()
-    assert {leak.kind for leak in Inside(site, "acme-eu").leaks("Acme-US, gpu-001-c")} == {
+    assert LeakDetector(site, "acme-eu").find_leaks("Acme-EU's gpu-001-b is back") == ()
+    assert {leak.kind for leak in LeakDetector(site, "acme-eu").find_leaks("Acme-US, gpu-001-c")} == {
         "another customer",
         "a machine that is not theirs",
     }
 
 
 def test_all_of_them_are_named_at_once_and_a_secret_is_not_repeated() -> None:
-    found = INSIDE.leaks("Globex on gpu-001: password=hunter2secretX")
+    found = INSIDE.find_leaks("Globex on gpu-001: password=hunter2secretX")
     assert found == (Leak("another customer", "globex"), Leak("a machine that is not theirs", "gpu-001"), Leak("a secret"))
     assert "hunter2" not in " ".join(map(str, found))
 
 
 @given(st.text(max_size=200), st.sampled_from(["globex", "gpu-002", "leaf-sw-7", "Anton Weber", "10.1.2.3"]), st.text(max_size=200))
 def test_a_name_is_found_wherever_it_stands(before: str, name: str, after: str) -> None:
-    assert INSIDE.leaks(f"{before} {name} {after}")
+    assert INSIDE.find_leaks(f"{before} {name} {after}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.policy.leaks import Inside
+from bot.policy.leaks import LeakDetector
 from tests.support.inventories import inventory
 
 SITE = inventory(
@@ -19,7 +19,7 @@ SITE = inventory(
         {"channel": "C0ACME", "kind": "tenant", "tenant": "acme", "internal": "C0OPS"},
     ],
 )
-INSIDE = Inside(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber", "Will Fox", "Bo Li"))
+INSIDE = LeakDetector(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber", "Will Fox", "Bo Li"))
 
 CUSTOMERS = (
     *(
@@ -156,22 +156,22 @@ HARMLESS = (
 
 @pytest.mark.parametrize("text", CUSTOMERS)
 def test_a_customer_is_found_however_it_is_written(text: str) -> None:
-    assert "another customer" in {leak.kind for leak in INSIDE.leaks(text)}
+    assert "another customer" in {leak.kind for leak in INSIDE.find_leaks(text)}
 
 
 @pytest.mark.parametrize("text", MACHINES)
 def test_a_machine_is_found_however_it_is_written(text: str) -> None:
-    assert "a machine that is not theirs" in {leak.kind for leak in INSIDE.leaks(text)}
+    assert "a machine that is not theirs" in {leak.kind for leak in INSIDE.find_leaks(text)}
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_a_person_a_word_and_an_address_are_found(text: str) -> None:
-    assert INSIDE.leaks(text)
+    assert INSIDE.find_leaks(text)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_harmless_words_go_through(text: str) -> None:
-    assert INSIDE.leaks(text) == ()
+    assert INSIDE.find_leaks(text) == ()
 
 
 def test_the_table_is_as_large_as_it_says() -> None:

@@ -8,8 +8,8 @@ from redis import exceptions
 
 from bot.refusal import Refusal
 from bot.run.health import Health
-from bot.run.patience import over_store
-from bot.settings import Settings, load
+from bot.run.patience import run_with_store
+from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from tests.support.redis_server import RealServer
 
@@ -17,7 +17,7 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 
 
 def at(url: str, folder: Path) -> Settings:
-    return load(environ={"RACKMEDIC_REDIS_URL": url, "RACKMEDIC_DATA_DIR": str(folder)})
+    return load_settings(environ={"RACKMEDIC_REDIS_URL": url, "RACKMEDIC_DATA_DIR": str(folder)})
 
 
 @pytest.mark.usefixtures("real_redis")
@@ -32,7 +32,7 @@ async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: P
         assert health.waits == ""
         assert health.redis is store.redis
 
-    await over_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
+    await run_with_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
     assert began == 2
 
 
@@ -41,15 +41,15 @@ async def test_what_is_lost_after_the_start_is_no_trouble_of_the_start(tmp_path:
     health = Health()
 
     async def run(store: Store) -> None:
-        health.begin()
+        health.mark_ready()
         raise exceptions.ConnectionError("gone at the end")
 
     with pytest.raises(exceptions.ConnectionError):
-        await over_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
+        await run_with_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
 
 
 async def test_what_somebody_must_mend_is_not_waited_for(tmp_path: Path) -> None:
     async def run(store: Store) -> None: ...
 
     with pytest.raises(Refusal, match="is not a Redis URL"):
-        await over_store(at("redis://:secret@nowhere:port", tmp_path), Health(), asyncio.Event(), run)
+        await run_with_store(at("redis://:secret@nowhere:port", tmp_path), Health(), asyncio.Event(), run)

@@ -3,10 +3,10 @@
 import pytest
 
 from bot.policy import channels as policy
-from bot.policy.channels import NotAllowed, NotServed, Place
+from bot.policy.channels import NotAllowed, ChannelNotServed, SlackPlace
 from tools.inventory.hosts import ChannelRow
 
-BOUND = policy.bindings(
+BOUND = policy.build_channel_bindings(
     (
         ChannelRow(channel="C0OPS", kind="operators"),
         ChannelRow(channel="C0ACME", kind="tenant", tenant="acme", internal="C0OPS"),
@@ -16,31 +16,31 @@ BOUND = policy.bindings(
 
 
 def test_an_operators_channel_is_served() -> None:
-    assert policy.serve(Place("T1", "C0OPS", "channel"), BOUND).channel == "C0OPS"
+    assert policy.require_operator_channel(SlackPlace("T1", "C0OPS", "channel"), BOUND).channel == "C0OPS"
 
 
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        (Place("T1", "C0ACME", "channel"), "tenant"),
-        (Place("T1", "C0ELSE", "channel"), "unbound"),
-        (Place("T1", "C0OPS", "channel", shared=True), "shared"),
-        (Place("T1", "C0ACME", "channel", shared=True), "shared"),
-        (Place("T1", "C0OPS", "im"), "im"),
-        (Place("T1", "C0OPS", "mpim"), "im"),
-        (Place("T1", "D0DM"), "im"),
+        (SlackPlace("T1", "C0ACME", "channel"), "tenant"),
+        (SlackPlace("T1", "C0ELSE", "channel"), "unbound"),
+        (SlackPlace("T1", "C0OPS", "channel", shared=True), "shared"),
+        (SlackPlace("T1", "C0ACME", "channel", shared=True), "shared"),
+        (SlackPlace("T1", "C0OPS", "im"), "im"),
+        (SlackPlace("T1", "C0OPS", "mpim"), "im"),
+        (SlackPlace("T1", "D0DM"), "im"),
     ],
 )
-def test_every_other_place_is_refused_in_words_that_say_what_to_do(place: Place, why: str) -> None:
-    with pytest.raises(NotServed, match=r"[Mm]ention me") as refused:
-        policy.serve(place, BOUND)
+def test_every_other_place_is_refused_in_words_that_say_what_to_do(place: SlackPlace, why: str) -> None:
+    with pytest.raises(ChannelNotServed, match=r"[Mm]ention me") as refused:
+        policy.require_operator_channel(place, BOUND)
     assert refused.value.why == why
     assert refused.value.instead == (("C0OPS",) if why in ("im", "unbound") else ())
 
 
 def test_a_refusal_tells_strangers_nothing_of_what_there_is() -> None:
     inside = ("inventory", "host", "group", "tenant", "customer", "operators", "kind:", "channels:", "acme")
-    for words in (*policy.WHY_NOT.values(), policy.NOT_A_MEMBER, policy.NOT_OURS):
+    for words in (*policy.REFUSAL_TEXTS.values(), policy.NOT_A_MEMBER_TEXT, policy.NOT_FULL_MEMBER_TEXT):
         assert not [word for word in inside if word in words.lower()]
 
 
@@ -57,9 +57,9 @@ ROWS = {
 
 
 def test_a_thread_is_joined_and_linked_to_only_where_its_hosts_may_be_spoken_of() -> None:
-    allowed = {(reader, other) for reader in ROWS for other in ROWS if reader != other and policy.may_read(ROWS[reader], ROWS[other])}
+    allowed = {(reader, other) for reader in ROWS for other in ROWS if reader != other and policy.can_read_channel(ROWS[reader], ROWS[other])}
     assert allowed == {("ops", "train"), ("ops", "infer"), ("acme", "acme too"), ("acme too", "acme")}
-    assert all(policy.may_read(row, row) for row in ROWS.values())
+    assert all(policy.can_read_channel(row, row) for row in ROWS.values())
 
 
 FLAGS = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted")
@@ -67,7 +67,7 @@ USER = {"id": "U1", "team_id": "T1", "profile": {"display_name": "olga"}, **dict
 
 
 def test_a_full_member_is_a_colleague() -> None:
-    policy.colleague(policy.person(USER), "T1")
+    policy.require_colleague(policy.parse_person(USER), "T1")
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_full_member_is_a_colleague() -> None:
 )
 def test_nobody_else_is(user: dict[str, object]) -> None:
     with pytest.raises(NotAllowed):
-        policy.colleague(policy.person(user), "T1")
+        policy.require_colleague(policy.parse_person(user), "T1")
 
 
 def test_a_person_is_called_by_the_name_they_chose() -> None:
-    assert policy.person(USER).name == "olga"
-    assert policy.person({"id": "U2", "real_name": "Olga M"}).name == "Olga M"
-    assert policy.person({"id": "U3"}).name == "U3"
+    assert policy.parse_person(USER).name == "olga"
+    assert policy.parse_person({"id": "U2", "real_name": "Olga M"}).name == "Olga M"
+    assert policy.parse_person({"id": "U3"}).name == "U3"

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.file import BadPolicy, SitePolicy, in_words, load_policy
-from bot.policy.shares import Share
+from bot.policy.file import BadPolicy, SitePolicy, format_policy, load_policy
+from bot.policy.shares import Quota
 from bot.refusal import Refusal
-from bot.run.site import site_policy
-from bot.settings import load
-from bot.slack.people import CannotTell
-from bot.terminal.examination.policy import policy_findings, resolved
+from bot.run.site import load_site_policy
+from bot.settings import load_settings
+from bot.slack.people import SlackAnswerMissing
+from bot.terminal.examination.policy import check_policy, check_people_sources
 from tests.support.clock import SetClock
 from tests.support.inventories import inventory
 
@@ -28,8 +28,8 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_file_says_what_it_says_and_the_rest_is_as_built_in(tmp_path: Path) -> None:
     policy = load_policy(written(tmp_path, "shares:\n  every: {incidents: 3}\n  tenants:\n    acme: {turns: 2}\n"), SITE)
-    assert policy.shares.of("globex") == Share(incidents=3)
-    assert policy.shares.of("acme") == Share(turns=2)
+    assert policy.shares.get_quota("globex") == Quota(incidents=3)
+    assert policy.shares.get_quota("acme") == Quota(turns=2)
 
 
 def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
@@ -52,25 +52,25 @@ def test_a_removed_limit_is_refused_by_name_and_says_what_to_do(tmp_path: Path, 
 def test_the_bot_does_not_start_with_a_file_that_it_cannot_use(tmp_path: Path) -> None:
     file = written(tmp_path, "share: {}\n")
     with pytest.raises(Refusal, match="RACKMEDIC_POLICY"):
-        site_policy(load(None, {"RACKMEDIC_POLICY": str(file)}))
-    assert site_policy(load(None, {})) == SitePolicy()
+        load_site_policy(load_settings(None, {"RACKMEDIC_POLICY": str(file)}))
+    assert load_site_policy(load_settings(None, {})) == SitePolicy()
 
 
 async def test_doctor_says_it_in_words_and_what_is_wrong(tmp_path: Path) -> None:
     file = written(tmp_path, "shares:\n  tenants:\n    acme: {turns: 2}\n")
-    settings = load(None, {"RACKMEDIC_POLICY": str(file)})
-    assert [row.state for row in await policy_findings(settings, SITE)] == ["ok", "ok", "off"]
-    assert in_words(load_policy(file))[1] == ("acme: 10 incidents at once, 60 mentions an hour, 2 turns to one of others")
+    settings = load_settings(None, {"RACKMEDIC_POLICY": str(file)})
+    assert [row.state for row in await check_policy(settings, SITE)] == ["ok", "ok", "off"]
+    assert format_policy(load_policy(file))[1] == ("acme: 10 incidents at once, 60 mentions an hour, 2 turns to one of others")
     file.write_text("shares: 7\n")
-    assert [row.state for row in await policy_findings(settings, SITE)] == ["fail"]
+    assert [row.state for row in await check_policy(settings, SITE)] == ["fail"]
 
 
 class SomeGroups:
     """Slack's user groups: one with people, one without, and none by any other name."""
 
-    async def members(self, group: str) -> frozenset[str]:
+    async def list_members(self, group: str) -> frozenset[str]:
         if group not in ("S1", "S2"):
-            raise CannotTell
+            raise SlackAnswerMissing
         return frozenset({"U1", "U2"}) if group == "S1" else frozenset()
 
 
@@ -82,7 +82,7 @@ async def test_doctor_tells_which_group_and_which_schedule_cannot_be_resolved(tm
         "  sets: {a: {groups: [S2]}, b: {groups: [S3]}, c: {on_call: [rota, away]}}\n"
         f"  on_call: {{rota: {{user_group: S1}}, away: {{file: {tmp_path}/gone.json}}}}\n",
     )
-    found = await resolved(load_policy(file), SomeGroups(), SetClock())
+    found = await check_people_sources(load_policy(file), SomeGroups(), SetClock())
     assert [(row.state, row.says.partition(":")[0]) for row in found] == [
         ("ok", "the user group S1"),
         ("warn", "the user group S2"),

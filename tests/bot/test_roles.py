@@ -13,20 +13,20 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.customers import inside, living, waits
-from bot.cards.customers.answers import ANSWERS
+from bot.cards.customers.answers import ANSWER_BY_INTENT
 from bot.cards.incidents import held
 from bot.cards.lessons import lesson
 from bot.cards.provider import sending
 from bot.cards.trackers import opening
 from bot.policy.channels import NotAllowed
-from bot.policy.file import BadPolicy, in_words, load_policy
-from bot.policy.roles import ACTS, MEANS, NamedPeople, PersonRole, RoleTable, require
-from bot.slack.context import Surface
-from bot.slack.customers.door import ASKS
+from bot.policy.file import BadPolicy, format_policy, load_policy
+from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, NamedPeople, PersonRole, RoleTable, require_role
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import TENANT_INTENTS
 from bot.slack.incoming import clicks, commands, listeners
 from bot.slack.manifest import SHORTCUT
 from graph.conversation.intents import Intent
-from graph.state import CustomerThread, Origin
+from graph.state import TenantThread, Origin
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
 
@@ -34,7 +34,7 @@ from tests.support.inventories import inventory
 def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
     said = {f"intent.{intent}" for intent in Intent}
     pressed = {
-        *clicks.READERS,
+        *clicks.CLICK_PARSERS,
         *waits.BUTTONS,
         *approval.BUTTONS,
         *held.BUTTONS,
@@ -44,18 +44,18 @@ def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
         *opening.BUTTONS,
         *lesson.BUTTONS,
     }
-    filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, *inside.FORMS}
+    filled = {*listeners.FORM_HANDLERS, edit_modal.CALLBACK_ID, reject_modal.CALLBACK_ID, *inside.FORM_CALLBACK_IDS}
     typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}
     made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
     assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}
-    assert set(MEANS) == set(PersonRole)
+    assert set(ROLE_DESCRIPTIONS) == set(PersonRole)
     assert all(row.who and row.does for row in ACTS.values())
 
 
 def test_a_customer_may_what_their_door_takes_and_no_more() -> None:
     theirs = {act for act, row in ACTS.items() if PersonRole.CUSTOMER in row.who}
-    answered = (intent for intent, how in ANSWERS.items() if how not in ("ours", "inside"))  # these two say that it is not theirs
-    asked = {f"intent.{intent}" for intent in (*ASKS, *answered, Intent.NEW_FACTS)}
+    answered = (intent for intent, how in ANSWER_BY_INTENT.items() if how not in ("ours", "inside"))  # these two say that it is not theirs
+    asked = {f"intent.{intent}" for intent in (*TENANT_INTENTS, *answered, Intent.NEW_FACTS)}
     assert theirs == asked | {f"button.{one}" for one in living.BUTTONS}
 
 
@@ -68,17 +68,17 @@ def test_only_approvers_move_an_action_and_no_file_changes_that() -> None:
 @pytest.mark.parametrize(("act", "role"), list(product(["command.resume", "intent.correct", "button.customer.works"], PersonRole)))
 def test_require_is_the_table(act: str, role: PersonRole) -> None:
     if role in ACTS[act].who:
-        require(RoleTable(), act, frozenset({role}))
+        require_role(RoleTable(), act, frozenset({role}))
     else:
         with pytest.raises(NotAllowed):
-            require(RoleTable(), act, frozenset({role}))
+            require_role(RoleTable(), act, frozenset({role}))
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_a_file_never_gives_a_role_what_it_has_not(act: str) -> None:
     everybody = RoleTable(admin=NamedPeople(users=("U1",)), knowledge_editor=NamedPeople(users=("U2",)), only={act: tuple(PersonRole)})
-    assert everybody.who(act) == ACTS[act].who
-    assert everybody.problems() or ACTS[act].who == frozenset(PersonRole)
+    assert everybody.get_roles(act) == ACTS[act].who
+    assert everybody.list_problems() or ACTS[act].who == frozenset(PersonRole)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_row_that_cannot_stand_is_refused_with_its_line(tmp_path: Path, only: 
 def test_the_roles_of_a_file_are_said_in_words(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("roles:\n  knowledge_editor: {users: [U1], groups: [S1]}\n  only: {intent.correct: [knowledge_editor]}\n")
-    assert in_words(load_policy(file))[1:] == (
+    assert format_policy(load_policy(file))[1:] == (
         "knowledge editors: U1, the user group S1",
         "only knowledge_editor may: intent.correct",
     )
@@ -115,7 +115,7 @@ KEPT = RoleTable(admin=NamedPeople(users=("U0OLGA",)), only={"intent.hand_off": 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+    def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
         return replace(surface, roles=KEPT)
 
     async with slack_side(dress) as behind:
@@ -142,13 +142,13 @@ async def test_and_done_for_them(bot: Behind) -> None:
 async def test_a_customers_own_approvers_are_approvers_of_what_that_customer_reported_alone() -> None:
     theirs = {"channel": ACME, "kind": "tenant", "tenant": "acme", "internal": OPS, "approvers": "S0GPUAPPR"}
     rows = inventory(channels=[{"channel": OPS, "kind": "operators"}, theirs]).channels
-    came = CustomerThread(team=TEAM, channel=ACME, thread_ts="1", user="U0CARLA", user_team="T0ACME")
+    came = TenantThread(team=TEAM, channel=ACME, thread_ts="1", user="U0CARLA", user_team="T0ACME")
     reported = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
 
-    def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+    def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
         return replace(surface, bound={row.channel: row for row in rows})
 
     async with slack_side(dress) as bot:
-        assert PersonRole.APPROVER not in await bot.surface.roles_of("U0PRIYA", OPS)
-        assert PersonRole.APPROVER in await bot.surface.roles_of("U0PRIYA", OPS, reported)
-        assert PersonRole.APPROVER not in await bot.surface.roles_of("U0OLGA", OPS, reported)
+        assert PersonRole.APPROVER not in await bot.surface.get_roles("U0PRIYA", OPS)
+        assert PersonRole.APPROVER in await bot.surface.get_roles("U0PRIYA", OPS, reported)
+        assert PersonRole.APPROVER not in await bot.surface.get_roles("U0OLGA", OPS, reported)

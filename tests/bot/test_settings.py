@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.settings import REMOVED, BadSettings, Settings, load, missing_for_serve
+from bot.settings import REMOVED_SETTINGS, BadSettings, Settings, load_settings, list_missing_for_serve
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "rackmedic.yaml"
     file.write_text("model_name: from-file\nhealth_port: 9000\n")
-    settings = load(file, {"RACKMEDIC_MODEL_NAME": "from-env"})
+    settings = load_settings(file, {"RACKMEDIC_MODEL_NAME": "from-env"})
     assert (settings.model_name, settings.health_port) == ("from-env", 9000)
 
 
@@ -23,44 +23,44 @@ def test_every_problem_is_told_at_once_by_its_settings_name() -> None:
         "RACKMEDIC_SALCK_APP_TOKEN": "xapp-typo",
     }
     with pytest.raises(BadSettings) as refused:
-        load(None, environ)
+        load_settings(None, environ)
     told = str(refused.value)
     for name in environ:
         assert name in told
     assert "xoxb-" in told
 
 
-@pytest.mark.parametrize("name", sorted(REMOVED))
+@pytest.mark.parametrize("name", sorted(REMOVED_SETTINGS))
 def test_a_removed_setting_is_refused_by_name_and_says_what_to_do(name: str, tmp_path: Path) -> None:
     file = tmp_path / "rackmedic.yaml"
     file.write_text(f"{name}: 1\n")
     for path, environ in ((None, {f"RACKMEDIC_{name.upper()}": "1"}), (file, {})):
         with pytest.raises(BadSettings) as refused:
-            load(path, environ)
-        assert refused.value.problems == (f"RACKMEDIC_{name.upper()}: is no setting any more; {REMOVED[name]}",)
+            load_settings(path, environ)
+        assert refused.value.problems == (f"RACKMEDIC_{name.upper()}: is no setting any more; {REMOVED_SETTINGS[name]}",)
         assert "\n" not in str(refused.value)
     assert name not in Settings.model_fields
 
 
 def test_what_serve_still_needs_is_named_with_the_mend() -> None:
-    told = "\n".join(missing_for_serve(load(None, {})))
+    told = "\n".join(list_missing_for_serve(load_settings(None, {})))
     assert all(name in told for name in ("RACKMEDIC_SLACK_BOT_TOKEN", "RACKMEDIC_SLACK_APP_TOKEN", "RACKMEDIC_INVENTORY"))
 
 
 def test_a_token_is_never_printed() -> None:
-    settings = load(None, {"RACKMEDIC_SLACK_BOT_TOKEN": "xoxb-very-secret"})
+    settings = load_settings(None, {"RACKMEDIC_SLACK_BOT_TOKEN": "xoxb-very-secret"})
     assert "very-secret" not in repr(settings)
 
 
 def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("a: [")
     with pytest.raises(BadSettings, match=r"x\.yaml: cannot be read"):
-        load(tmp_path / "x.yaml", {})
+        load_settings(tmp_path / "x.yaml", {})
 
 
 @pytest.mark.parametrize("name", [name for name, field in Settings.model_fields.items() if isinstance(field.default, Path)])
 def test_a_default_folder_is_the_same_from_every_directory(name: str) -> None:
-    folder = getattr(load(None, {}), name)
+    folder = getattr(load_settings(None, {}), name)
     assert folder.is_absolute()
     assert "~" not in str(folder)
 
@@ -78,4 +78,4 @@ def test_a_file_that_would_take_the_process_down_is_refused(text: str | bytes, t
     file = tmp_path / "rackmedic.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(BadSettings, match="cannot be read"):
-        load(file, {})
+        load_settings(file, {})

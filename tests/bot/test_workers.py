@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.refusal import Refusal
-from bot.run.workers import Worker, own_command, workers
+from bot.run.workers import WorkerProcess, build_own_command, run_workers
 from tests.support.clock import PATIENCE
 
 WORKS = "import socket; line = socket.socket(fileno=0); line.sendall(b'ready\\n'); line.recv(1)"
@@ -35,7 +35,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_workers_are_ready_together_and_gone_afterwards(tmp_path: Path) -> None:
-    async with workers(script(tmp_path, WORKS), 2) as ready:
+    async with run_workers(script(tmp_path, WORKS), 2) as ready:
         await ready()
         assert len(pids(tmp_path)) == 2
         assert all(alive(pid) for pid in pids(tmp_path))
@@ -43,7 +43,7 @@ async def test_workers_are_ready_together_and_gone_afterwards(tmp_path: Path) ->
 
 
 async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> None:
-    async with workers(script(tmp_path, "raise SystemExit(2)"), 1) as ready:
+    async with run_workers(script(tmp_path, "raise SystemExit(2)"), 1) as ready:
         with pytest.raises(Refusal, match="did not start"):
             await ready()
 
@@ -51,7 +51,7 @@ async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> Non
 async def test_what_a_worker_refuses_is_told_once_by_whoever_started_it(tmp_path: Path) -> None:
     told = """{"says": "line one\\nline two", "code": 2}"""
     says = f"import socket; socket.socket(fileno=0).sendall(b'refused ' + {told.encode()!r} + b'\\n')"
-    async with workers(script(tmp_path, says), 1) as ready:
+    async with run_workers(script(tmp_path, says), 1) as ready:
         with pytest.raises(Refusal) as refused:
             await ready()
     assert (str(refused.value), refused.value.code) == ("line one\nline two", 2)
@@ -61,12 +61,12 @@ async def test_what_a_worker_refuses_is_told_once_by_whoever_started_it(tmp_path
 async def test_what_is_no_refusal_is_a_worker_that_did_not_start(tmp_path: Path, said: bytes) -> None:
     (tmp_path / "said").write_bytes(said + b"\n")
     says = f"import socket, contextlib\nwith contextlib.suppress(OSError): socket.socket(fileno=0).sendall(open({str(tmp_path / 'said')!r}, 'rb').read())"
-    async with workers(script(tmp_path, says), 1) as ready:
+    async with run_workers(script(tmp_path, says), 1) as ready:
         with pytest.raises(Refusal, match="did not start"):
             await ready()
 
 
-async def pauses(worker: Worker, most: int) -> list[float]:
+async def pauses(worker: WorkerProcess, most: int) -> list[float]:
     """How long it waits before the next few starts."""
     waited: list[float] = []
     enough = asyncio.Event()
@@ -78,7 +78,7 @@ async def pauses(worker: Worker, most: int) -> list[float]:
             await asyncio.Event().wait()
 
     worker.pause = pause
-    keeping = asyncio.create_task(worker.keep())
+    keeping = asyncio.create_task(worker.restart_forever())
     async with asyncio.timeout(PATIENCE):
         await enough.wait()
     keeping.cancel()
@@ -87,7 +87,7 @@ async def pauses(worker: Worker, most: int) -> list[float]:
 
 
 async def test_a_worker_that_dies_is_started_again_after_a_pause(tmp_path: Path) -> None:
-    worker = Worker(script(tmp_path, DIES))
+    worker = WorkerProcess(script(tmp_path, DIES))
     await worker.start()
     assert await pauses(worker, 3) == [1.0, 1.0, 1.0]
     await worker.stop()
@@ -96,7 +96,7 @@ async def test_a_worker_that_dies_is_started_again_after_a_pause(tmp_path: Path)
 
 
 async def test_pauses_grow_while_it_will_not_start(tmp_path: Path) -> None:
-    worker = Worker(script(tmp_path, "raise SystemExit(2)"))
+    worker = WorkerProcess(script(tmp_path, "raise SystemExit(2)"))
     with pytest.raises(Refusal):
         await worker.start()
     assert await pauses(worker, 4) == [1.0, 2.0, 5.0, 10.0]
@@ -104,4 +104,4 @@ async def test_pauses_grow_while_it_will_not_start(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_this_program_under_another_name() -> None:
-    assert own_command("worker", "--beside")[1:] == ("-m", "bot.cli", "worker", "--beside")
+    assert build_own_command("worker", "--beside")[1:] == ("-m", "bot.cli", "worker", "--beside")

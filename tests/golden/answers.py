@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.reading.unknown import NOWHERE
+from graph.reading.unknown import UNKNOWN_JOB_SENTENCES
 from tests.golden.written import stable
 from tests.support.talk import FAULT, Talk
 
@@ -62,7 +62,7 @@ CLUSTERS: Mapping[str, tuple[Sequence[dict[str, Any]], Mapping[str, Any], Sequen
 def answers() -> Mapping[str, str]:
     """Return one conversation a cluster."""
     texts = {f"{name}.txt": asyncio.run(_conversation(*row)) for name, row in CLUSTERS.items()}
-    return texts | {"unknown-jobs.txt": stable("\n".join(f"{why or '-'}: {said}" for why, said in NOWHERE.items()))}
+    return texts | {"unknown-jobs.txt": stable("\n".join(f"{why or '-'}: {said}" for why, said in UNKNOWN_JOB_SENTENCES.items()))}
 
 
 async def _conversation(faults: Sequence[dict[str, Any]], more: Mapping[str, Any], asked: Sequence[str]) -> str:

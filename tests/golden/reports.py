@@ -19,5 +19,5 @@ async def _written() -> Mapping[str, str]:
     texts = {}
     for name, make in INCIDENTS.items():
         kept = await make()
-        texts[f"{name}.md"] = stable(FORMATS["md"].write(await kept.sources.for_operators(kept.id)).decode())
+        texts[f"{name}.md"] = stable(FORMATS["md"].write(await kept.sources.build_operator_page(kept.id)).decode())
     return texts

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from bot.cli import app
-from bot.settings import BadSettings, load, missing_for_serve
+from bot.settings import BadSettings, load_settings, list_missing_for_serve
 from tests.golden.written import stable
 from tests.support.terminal import rackmedic
 
@@ -72,7 +72,7 @@ def outputs() -> Mapping[str, str]:
         case.write_text(CASE)
         texts["diagnose.txt"] = _printed("diagnose", "--sandbox", str(case))
     return texts | {"settings-refused.txt": stable("\n\n".join(f"{name}:\n{_refused(given)}" for name, given in BAD_SETTINGS.items())),
-                    "serve-needs.txt": stable("\n".join(missing_for_serve(load(None, {}))))}  # fmt: skip
+                    "serve-needs.txt": stable("\n".join(list_missing_for_serve(load_settings(None, {}))))}  # fmt: skip
 
 
 def _printed(*words: str) -> str:
@@ -83,7 +83,7 @@ def _printed(*words: str) -> str:
 
 def _refused(given: Mapping[str, str]) -> str:
     try:
-        load(None, given)
+        load_settings(None, given)
     except BadSettings as why:
         return str(why)
     raise AssertionError(f"accepted: {given}")

@@ -9,19 +9,19 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from graph.actions.carry_out import NotNow, StillRunning
+from graph.actions.carry_out import ActionDeferred, StillRunning
 from graph.actions.flow import ActionThreads, build_action_graph
-from graph.actions.proof import asked_of_scheduler, prove
+from graph.actions.proof import get_scheduler_proof, judge_outcome
 from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import fact, lens
 from tests.support.fakes_ledger import action
-from tools.acting.build import ActionWanted, build_check
-from tools.acting.conditions import holds
+from tools.acting.build import ActionRequest, build_check_action
+from tools.acting.conditions import is_condition_met
 from tools.action import Action
-from tools.fact import Fact, Status, blind
-from tools.ledger.record import Record
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
 pytestmark = pytest.mark.slow
@@ -42,14 +42,14 @@ def site(*sick: Fact) -> Site:
     return made
 
 
-async def waiting(office: Office, text: str = "job 4711 is slow on m1") -> Record:
+async def waiting(office: Office, text: str = "job 4711 is slow on m1") -> ActionRecord:
     """The first action of an incident, at its interrupt."""
     incident = await office.mention(text)
     (row,) = await office.pending(incident)
     return row
 
 
-async def approved(office: Office) -> Record:
+async def approved(office: Office) -> ActionRecord:
     """Two people: about m1 no scheduler can be asked whether it is drained."""
     row = await waiting(office)
     await office.ledger.vote(row.approval, row.digest, BOB, "approve", f"click-{row.approval}-bob")
@@ -77,52 +77,52 @@ async def test_a_thread_waits_at_its_interrupt_and_runs_nothing(store: Redis) ->
     row = await waiting(office)
     assert (await progress(office, row.approval)).next == ("ask",)
     assert office.site.effects == []
-    await office.threads.wait(row)
+    await office.threads.ensure_waiting(row)
     assert len((await progress(office, row.approval)).interrupts) == 1
 
 
 async def test_an_approved_action_runs_once_and_is_proved(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
-    notes = await office.threads.go_on(row)
-    seen = await office.ledger.record(row.approval)
+    notes = await office.threads.resume_action(row)
+    seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.outcome, office.site.counts()) == (State.DONE, "passes_now", {"gpu_reset": 1})
     assert notes["says"] == "Hung shows no more on m1/gpu3"
     assert "m1" in office.fleet.forgotten
-    assert (await office.threads.go_on(seen))["state"] == "done"
+    assert (await office.threads.resume_action(seen))["state"] == "done"
     assert office.site.counts() == {"gpu_reset": 1}
 
 
 async def test_an_unapproved_action_that_is_pushed_on_does_nothing(store: Redis) -> None:
     office = Office(store, site())
     row = await waiting(office)
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     assert office.site.effects == []
-    assert (await office.ledger.record(row.approval)).state is State.PENDING
+    assert (await office.ledger.get_record(row.approval)).state is State.PENDING
 
 
 async def test_what_does_not_help_is_unchanged_and_new_lines_of_the_kernel_say_so(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.at = lambda point: office.site.sick(hung("m1", minutes=30)) if point == "look" else None
-    await office.threads.go_on(row)
-    assert (await office.ledger.record(row.approval)).outcome == "unchanged"
+    await office.threads.resume_action(row)
+    assert (await office.ledger.get_record(row.approval)).outcome == "unchanged"
 
 
 async def test_a_host_that_does_not_answer_afterwards_is_worse(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.at = lambda point: office.site.silent.add("m1") if point == "look" else None
-    await office.threads.go_on(row)
-    assert (await office.ledger.record(row.approval)).outcome == "worse"
+    await office.threads.resume_action(row)
+    assert (await office.ledger.get_record(row.approval)).outcome == "worse"
 
 
 async def test_a_command_that_fails_is_proved_too_and_stays_failed(store: Redis) -> None:
     office = Office(store, site())
     office.site.fails["gpu_reset"] = 7
     row = await approved(office)
-    notes = await office.threads.go_on(row)
-    seen = await office.ledger.record(row.approval)
+    notes = await office.threads.resume_action(row)
+    seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.exit_status, notes["ran"]) == (State.FAILED, 7, True)
     assert seen.outcome == "passes_now"  # the old lines are old; the ladder goes by the state
 
@@ -131,8 +131,8 @@ async def test_a_start_that_the_kit_refuses_never_ran_and_is_not_proved(store: R
     office = Office(store, site())
     office.site.refuses["gpu_reset"] = "no process uses this GPU: found '4711'"
     row = await approved(office)
-    notes = await office.threads.go_on(row)
-    seen = await office.ledger.record(row.approval)
+    notes = await office.threads.resume_action(row)
+    seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.outcome, notes["ran"]) == (State.FAILED, "", False)
     assert office.site.effects == []
 
@@ -144,7 +144,7 @@ async def test_another_host_key_supersedes_and_runs_nothing(store: Redis) -> Non
     office = Office(store, site())
     row = await approved(office)
     office.site.keys["m1"] = "SHA256:somebody-else"
-    notes = await office.threads.go_on(row)
+    notes = await office.threads.resume_action(row)
     assert (notes["state"], notes["why"]) == ("superseded", "host_key")
     assert office.site.effects == []
 
@@ -153,7 +153,7 @@ async def test_a_reboot_in_between_supersedes(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.boots["m1"] = "another-boot"
-    notes = await office.threads.go_on(row)
+    notes = await office.threads.resume_action(row)
     assert (notes["state"], notes["why"], office.site.effects) == ("superseded", "rebooted", [])
 
 
@@ -164,7 +164,7 @@ async def test_a_node_that_is_no_longer_drained_supersedes_the_reset(store: Redi
     (row,) = await office.pending(incident)
     row = await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
     office.site.slurm["n1"] = "allocated"
-    notes = await office.threads.go_on(row)
+    notes = await office.threads.resume_action(row)
     assert (notes["state"], notes["why"]) == ("superseded", "conditions")
     assert office.site.counts() == {"drain_node": 1}
 
@@ -175,11 +175,11 @@ async def test_a_controller_that_cannot_be_asked_only_delays(store: Redis) -> No
     (row,) = await office.pending(incident)
     row = await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
     office.site.silent.add("ctl")
-    with pytest.raises(NotNow, match="ctl cannot be asked"):
-        await office.threads.go_on(row)
-    assert (await office.ledger.record(row.approval)).state is State.APPROVED
+    with pytest.raises(ActionDeferred, match="ctl cannot be asked"):
+        await office.threads.resume_action(row)
+    assert (await office.ledger.get_record(row.approval)).state is State.APPROVED
     office.site.silent.clear()
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     assert office.site.counts() == {"drain_node": 1}
 
 
@@ -188,12 +188,12 @@ async def test_the_kill_switch_delays_and_another_policy_or_catalogue_supersedes
     row = await approved(office)
     await office.ledger.stop(ANN, "exercise")
     asked = len(office.people.forgotten)
-    with pytest.raises(NotNow, match="kill switch"):
-        await office.threads.go_on(row)
+    with pytest.raises(ActionDeferred, match="kill switch"):
+        await office.threads.resume_action(row)
     assert len(office.people.forgotten) == asked  # a brake keeps it back before Slack is asked who may approve
     await office.ledger.resume(ANN)
     other = Office(store, office.site, people=office.people, evidence=office.evidence, policy="another policy")
-    notes = await other.threads.go_on(row)
+    notes = await other.threads.resume_action(row)
     assert (notes["state"], notes["why"]) == ("superseded", "versions")
     assert office.site.effects == []
 
@@ -202,7 +202,7 @@ async def test_an_approver_who_left_the_group_does_not_count_any_more(store: Red
     office = Office(store, site())
     row = await approved(office)
     office.people.group.discard("ANN")
-    notes = await office.threads.go_on(row)
+    notes = await office.threads.resume_action(row)
     assert (notes["state"], notes["why"]) == ("superseded", "approvers")
     assert office.site.effects == []
 
@@ -224,27 +224,27 @@ async def test_wherever_a_process_dies_nothing_runs_twice(store: Redis, point: s
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan(point)
-    await die(office.threads.go_on(row))
+    await die(office.threads.resume_action(row))
     later = next_process(office)
     for _ in range(3):
-        row = await later.ledger.record(row.approval)
-        await later.threads.go_on(row)
-    row = await later.ledger.record(row.approval)
+        row = await later.ledger.get_record(row.approval)
+        await later.threads.resume_action(row)
+    row = await later.ledger.get_record(row.approval)
     assert (row.state, len(later.site.effects)) == (ends, effects)
     assert row.outcome == ("passes_now" if ends is State.DONE else "")
     assert (await progress(later, row.approval)).next == ()
-    assert await later.ledger.status() == replace(await later.ledger.status(), executing=(), unknown=())
+    assert await later.ledger.get_brake_status() == replace(await later.ledger.get_brake_status(), executing=(), unknown=())
 
 
 @pytest.mark.parametrize("after", range(3))
 async def test_death_between_what_a_step_wrote_and_its_checkpoint_leaves_no_action_unproved(store: Redis, after: int) -> None:
     office = Office(store, site())
     row = await approved(office)
-    await die(ActionThreads(DyingSaver(store, after), office.acting).go_on(row))
+    await die(ActionThreads(DyingSaver(store, after), office.acting).resume_action(row))
     later = next_process(office)
-    row = await later.ledger.record(row.approval)
-    await later.threads.go_on(row)
-    row = await later.ledger.record(row.approval)
+    row = await later.ledger.get_record(row.approval)
+    await later.threads.resume_action(row)
+    row = await later.ledger.get_record(row.approval)
     assert (row.state, row.outcome, len(later.site.effects)) == (State.DONE, "passes_now", 1)
     assert not (await progress(later, row.approval)).tasks
 
@@ -253,10 +253,10 @@ async def test_while_the_holder_lives_nobody_else_goes_on(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan("start:after")
-    await die(office.threads.go_on(row))
+    await die(office.threads.resume_action(row))
     other = Office(store, office.site, evidence=office.evidence, worker="w2")
     with pytest.raises(StillRunning):
-        await other.threads.go_on(await other.ledger.record(row.approval))
+        await other.threads.resume_action(await other.ledger.get_record(row.approval))
     assert len(office.site.effects) == 1
 
 
@@ -264,17 +264,17 @@ async def test_a_host_that_is_away_after_a_crash_leaves_it_in_doubt_and_locked_u
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan("start:after")
-    await die(office.threads.go_on(row))
+    await die(office.threads.resume_action(row))
     later = next_process(office)
     later.site.silent.add("m1")
-    await later.threads.go_on(await later.ledger.record(row.approval))
-    row = await later.ledger.record(row.approval)
+    await later.threads.resume_action(await later.ledger.get_record(row.approval))
+    row = await later.ledger.get_record(row.approval)
     assert (row.state, row.outcome) == (State.UNKNOWN, "")
-    assert (await later.ledger.status()).unknown == (row.approval,)
+    assert (await later.ledger.get_brake_status()).unknown == (row.approval,)
     later.site.silent.clear()
     row = await later.ledger.reconcile(row.approval, ANN, True, "the reset is in the BMC's log")
-    await later.threads.go_on(row)
-    row = await later.ledger.record(row.approval)
+    await later.threads.resume_action(row)
+    row = await later.ledger.get_record(row.approval)
     assert (row.state, row.outcome, len(later.site.effects)) == (State.DONE, "passes_now", 1)
 
 
@@ -282,29 +282,29 @@ async def test_what_a_human_says_did_not_run_is_not_proved(store: Redis) -> None
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan("claimed")
-    await die(office.threads.go_on(row))
+    await die(office.threads.resume_action(row))
     later = next_process(office)
     later.site.silent.add("m1")
-    await later.threads.go_on(await later.ledger.record(row.approval))
+    await later.threads.resume_action(await later.ledger.get_record(row.approval))
     row = await later.ledger.reconcile(row.approval, ANN, False, "nothing in the log")
-    assert (await later.threads.go_on(row))["ran"] is False
-    assert (await later.ledger.record(row.approval)).outcome == ""
+    assert (await later.threads.resume_action(row))["ran"] is False
+    assert (await later.ledger.get_record(row.approval)).outcome == ""
 
 
 async def test_a_thread_that_expired_is_begun_anew_and_finds_out_what_happened(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     await office.threads._saver.adelete_thread(f"action:{row.approval}")
-    await office.threads.go_on(await office.ledger.record(row.approval))
+    await office.threads.resume_action(await office.ledger.get_record(row.approval))
     assert office.site.counts() == {"gpu_reset": 1}
 
 
 async def test_a_finished_thread_is_kept_small_and_for_a_while(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
-    await office.threads.go_on(row)
-    await office.threads.tidy(row.approval, timedelta(days=30))
+    await office.threads.resume_action(row)
+    await office.threads.prune_thread(row.approval, timedelta(days=30))
     keys = [key async for key in store.scan_iter(match=f"*action:{row.approval}*")]
     assert keys
     assert all([0 < await store.ttl(key) <= 30 * 86400 for key in keys])
@@ -314,16 +314,16 @@ async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(
     office = Office(store, site())
     incident = await office.mention("job 4711 is slow on m1")
     office.site.facts += [fact("m1", "nccl1", "nccl.busbw_max", 380.0)]
-    wanted = ActionWanted("run_check", {"check": "nccl1"}, incident)
-    action = build_check(wanted, ["m1", "m2"], policy=office.rights.policy(), catalogue=office.acting.catalogue)
+    wanted = ActionRequest("run_check", {"check": "nccl1"}, incident)
+    action = build_check_action(wanted, ["m1", "m2"], policy=office.rights.get_policy_hash(), catalogue=office.acting.catalogue)
     terms = replace((await office.pending(incident))[0].terms, quorum=1, changes=False)
     row = await office.ledger.propose(action, terms)
     row = await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
-    notes = await office.threads.go_on(row)
-    facts = await office.evidence.facts(notes["facts"])
+    notes = await office.threads.resume_action(row)
+    facts = await office.evidence.get_facts(notes["facts"])
     assert [(row.key, row.value) for row in facts if row.check == "nccl1"] == [("nccl.busbw_max", 380.0)]
     assert office.site.effects == []
-    assert (await office.ledger.record(row.approval)).state is State.DONE
+    assert (await office.ledger.get_record(row.approval)).state is State.DONE
 
 
 # The verdict
@@ -339,7 +339,7 @@ BEFORE = [*well("n1"), hung("n1")]
 
 def verdict(after: list[Fact], before: list[Fact] | None = None, label: str = HUNG) -> tuple[str, bool]:
     looked = [row if row.key.startswith("kernel.") else replace(row, time=T0 + timedelta(minutes=2)) for row in after]
-    proof = prove(reset(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), T0)
+    proof = judge_outcome(reset(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), T0)
     return proof.outcome, proof.looked
 
 
@@ -354,8 +354,8 @@ def test_another_gpus_trouble_of_the_same_kind_is_not_this_ones() -> None:
 
 def test_what_could_not_be_looked_at_is_no_pass() -> None:
     dark = [row for row in well("n1") if row.check != "dmesg"]
-    assert verdict([*dark, blind("dmesg", Status.TIMEOUT, "no answer", "n1")]) == ("unchanged", False)
-    assert verdict([blind("dmesg", Status.UNREACHABLE, "no route", "n1"), blind("smi", Status.UNREACHABLE, "no route", "n1")]) == (
+    assert verdict([*dark, build_unobserved_fact("dmesg", Status.TIMEOUT, "no answer", "n1")]) == ("unchanged", False)
+    assert verdict([build_unobserved_fact("dmesg", Status.UNREACHABLE, "no route", "n1"), build_unobserved_fact("smi", Status.UNREACHABLE, "no route", "n1")]) == (
         "worse",
         False,
     )
@@ -384,7 +384,7 @@ def test_fewer_gpus_or_a_new_fault_is_worse() -> None:
     ],
 )
 def test_the_scheduler_itself_proves_what_it_was_told(remedy: str, printed: str, good: bool) -> None:
-    asked = asked_of_scheduler(reset(remedy=remedy, args={"node": "n1", "job": "4711"}))
+    asked = get_scheduler_proof(reset(remedy=remedy, args={"node": "n1", "job": "4711"}))
     assert asked is not None
     assert "{" not in " ".join(asked.argv)
-    assert holds(asked, printed) is good
+    assert is_condition_met(asked, printed) is good

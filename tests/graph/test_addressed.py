@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from graph.conversation.addressed import RULES, Heed, Situation, as_answer, called, can_answer, heed, is_yes_or_no, mentions
+from graph.conversation.addressed import RULES, Addressing, ThreadSituation, mark_as_new_facts, find_call, can_answer, classify_addressing, is_yes_or_no, is_mentioned
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 
-ANSWER, TAKE, SILENCE = Heed.ANSWER, Heed.TAKE, Heed.SILENCE
+ANSWER, TAKE, SILENCE = Addressing.ANSWER, Addressing.TAKE, Addressing.SILENCE
 US = ("rackmedic", "U0RACKMED")
 SPEAKERS = ("olga", "priya", "dmitri")
 
 BEFORE = {
-    "bot": Situation(follows="us"),
-    "bot?": Situation(follows="us", asked=True),
-    "bot? me": Situation(follows="self", asked=True),
-    "me": Situation(follows="self"),
-    "priya": Situation(follows="person"),
-    "priya?": Situation(follows="person", after_question=True),
-    "-": Situation(),
+    "bot": ThreadSituation(follows="us"),
+    "bot?": ThreadSituation(follows="us", asked=True),
+    "bot? me": ThreadSituation(follows="self", asked=True),
+    "me": ThreadSituation(follows="self"),
+    "priya": ThreadSituation(follows="person"),
+    "priya?": ThreadSituation(follows="person", after_question=True),
+    "-": ThreadSituation(),
 }
 """Who had the last word; a question mark: it was a question. `bot? me`: our question, and then whoever speaks now."""
 UNSURE = Intent.NOT_UNDERSTOOD
@@ -140,25 +140,25 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("before", "text", "becomes"), ALONE)
-def test_one_person_alone_with_us_asks_us(before: str, text: str, becomes: Heed) -> None:
+def test_one_person_alone_with_us_asks_us(before: str, text: str, becomes: Addressing) -> None:
     hosts = ("gpu-001",) if "gpu-001" in text else ()
-    here = replace(BEFORE[before], called=called(text, US, SPEAKERS), alone=True)
-    assert heed(Said(text=text, sure=False, hosts=hosts), here) is becomes
+    here = replace(BEFORE[before], called=find_call(text, US, SPEAKERS), alone=True)
+    assert classify_addressing(ParsedMessage(text=text, sure=False, hosts=hosts), here) is becomes
 
 
 @pytest.mark.parametrize(("before", "text", "intent", "becomes"), THREAD)
-def test_what_is_said_to_us_is_heard_and_the_rest_is_none_of_our_business(before: str, text: str, intent: Intent, becomes: Heed) -> None:
-    said = Said(intent=intent, text=text, sure=intent is not UNSURE)
-    here = replace(BEFORE[before], mentioned=mentions(text, US), called=called(text, US, SPEAKERS))
-    assert heed(said, here) is becomes
+def test_what_is_said_to_us_is_heard_and_the_rest_is_none_of_our_business(before: str, text: str, intent: Intent, becomes: Addressing) -> None:
+    said = ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE)
+    here = replace(BEFORE[before], mentioned=is_mentioned(text, US), called=find_call(text, US, SPEAKERS))
+    assert classify_addressing(said, here) is becomes
 
 
 def test_the_table_of_dialogue_plays_every_rule_that_needs_no_setting() -> None:
     assert len(THREAD) >= 60
     situations = [
         (
-            Said(intent=intent, text=text, sure=intent is not UNSURE),
-            replace(BEFORE[b], mentioned=mentions(text, US), called=called(text, US, SPEAKERS)),
+            ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE),
+            replace(BEFORE[b], mentioned=is_mentioned(text, US), called=find_call(text, US, SPEAKERS)),
         )
         for b, text, intent, _ in THREAD
     ]
@@ -181,9 +181,9 @@ def test_the_table_of_dialogue_plays_every_rule_that_needs_no_setting() -> None:
         ("@rackmedic stop", Intent.STOP, ANSWER),
     ],
 )
-def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str, intent: Intent, becomes: Heed) -> None:
-    here = Situation(follows="us", asked=True, mention_only=True, mentioned=mentions(text, US), called=called(text, US))
-    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str, intent: Intent, becomes: Addressing) -> None:
+    here = ThreadSituation(follows="us", asked=True, mention_only=True, mentioned=is_mentioned(text, US), called=find_call(text, US))
+    assert classify_addressing(ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str
         ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
     ],
 )
-def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Heed) -> None:
-    assert heed(Said(intent=intent, text=text), Situation(follows="us", paused=True, mentioned=mentions(text, US))) is becomes
+def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Addressing) -> None:
+    assert classify_addressing(ParsedMessage(intent=intent, text=text), ThreadSituation(follows="us", paused=True, mentioned=is_mentioned(text, US))) is becomes
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people
         ("@rackmedic hmm", UNSURE, ANSWER),
     ],
 )
-def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: str, intent: Intent, becomes: Heed) -> None:
-    here = Situation(follows="us", closed=True, mentioned=mentions(text, US))
-    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: str, intent: Intent, becomes: Addressing) -> None:
+    here = ThreadSituation(follows="us", closed=True, mentioned=is_mentioned(text, US))
+    assert classify_addressing(ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: 
         ("@priya the picture of the lunch menu", UNSURE, SILENCE),
     ],
 )
-def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, intent: Intent, becomes: Heed) -> None:
-    here = Situation(follows="person", files=True, called=called(text, US, SPEAKERS))
-    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, intent: Intent, becomes: Addressing) -> None:
+    here = ThreadSituation(follows="person", files=True, called=find_call(text, US, SPEAKERS))
+    assert classify_addressing(ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
 
 
 @pytest.mark.parametrize(
@@ -261,14 +261,14 @@ def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, inten
     ],
 )
 def test_who_is_called_is_read_from_mentions_and_from_how_it_begins(text: str, who: str) -> None:
-    assert called(text, US, SPEAKERS) == who
+    assert find_call(text, US, SPEAKERS) == who
 
 
 def test_the_answer_to_our_question_is_new_facts() -> None:
-    said = as_answer(Said(text="only on the new nodes", sure=False, suggestions=(Intent.HOST_STATE, Intent.HELP)))
+    said = mark_as_new_facts(ParsedMessage(text="only on the new nodes", sure=False, suggestions=(Intent.HOST_STATE, Intent.HELP)))
     assert (said.intent, said.kind, said.sure, said.suggestions) == (Intent.NEW_FACTS, "reply", True, ())
 
 
 def test_the_longest_message_is_read_for_whom_it_is_said_to_in_no_time() -> None:
     text = "@" * 100_000 + "<!" * 100_000 + "yes " * 100_000
-    assert (called(text, US, SPEAKERS), mentions(text, US), is_yes_or_no(text), can_answer(text)) == ("", False, False, False)
+    assert (find_call(text, US, SPEAKERS), is_mentioned(text, US), is_yes_or_no(text), can_answer(text)) == ("", False, False, False)

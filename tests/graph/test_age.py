@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.age import OLD_ALONE, RECURRING_COUNT, old_in_words
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
-from graph.reading.times import window
+from graph.engine.age import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
+from graph.reading.times import parse_time_window
 from graph.state import Attachment
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
-from tools.checks.kernel import parse_kernel_log, settle
+from tools.checks.kernel import parse_kernel_log, merge_kernel_logs
 from tools.fact import Fact
 
 TAXONOMY = load_taxonomy().decidable
@@ -44,11 +44,11 @@ def log(line: str, hours: tuple[float, ...], by: datetime = T0) -> str:
 
 
 def seen(line: str, hours: tuple[float, ...], host: str = HOST) -> list[Fact]:
-    return [replace(fact.at(host, time=T0), host=host) for fact in settle(parse_kernel_log(log(line, hours)))]
+    return [replace(fact.locate(host, time=T0), host=host) for fact in merge_kernel_logs(parse_kernel_log(log(line, hours)))]
 
 
 def weighed(facts: list[Fact]) -> Assessment:
-    return assess(facts, Lens(TAXONOMY, CHECKS), (HOST,), None, T0)
+    return assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), (HOST,), None, T0)
 
 
 def likely(now: Assessment) -> dict[str, bool]:
@@ -62,10 +62,10 @@ def test_one_old_event_decides_nothing_and_is_told_as_old(kind: str, host: str) 
     now = weighed(seen(LINES[kind], ONE_OLD, host))
     assert not now.roots
     assert not likely(now)
-    assert all(row.log_odds <= OLD_ALONE for row in now.rows if row.support)
+    assert all(row.log_odds <= MAX_OLD_EVENTS_LOG_ODDS for row in now.rows if row.support)
     assert not now.odd
-    assert [old_in_words(fact, T0) for fact in now.old], "nothing tells of it"
-    assert all(old_in_words(fact, T0).endswith(", 9 days ago, not since") for fact in now.old)
+    assert [format_old_event(fact, T0) for fact in now.old], "nothing tells of it"
+    assert all(format_old_event(fact, T0).endswith(", 9 days ago, not since") for fact in now.old)
 
 
 @pytest.mark.parametrize("host", [HOST, ""])
@@ -114,8 +114,8 @@ def test_what_was_repaired_since_begins_no_series() -> None:
 
 
 def test_events_without_a_time_are_as_new_as_the_look() -> None:
-    text = "\n".join(f"[{n}00.000001] {LINES['xid']}" for n in range(1, RECURRING_COUNT))
-    now = weighed([fact.at(HOST, time=T0) for fact in settle(parse_kernel_log(text))])
+    text = "\n".join(f"[{n}00.000001] {LINES['xid']}" for n in range(1, MIN_RECURRING_COUNT))
+    now = weighed([fact.locate(HOST, time=T0) for fact in merge_kernel_logs(parse_kernel_log(text))])
     assert likely(now) == likely(weighed(seen(LINES["xid"], ONE_NEW)))
     assert not now.old
 
@@ -170,9 +170,9 @@ def test_what_the_kernel_says_once_at_boot_does_not_fade() -> None:
     ],
 )
 def test_how_long_all_was_well_is_no_beginning_of_the_trouble(text: str) -> None:
-    assert window(text, T0) == (None, None)
+    assert parse_time_window(text, T0) == (None, None)
 
 
 @pytest.mark.parametrize("text", ["it has been slow for two days", "hangs for 2 hours", "worked for a day, died 10 minutes ago"])
 def test_how_long_it_is_wrong_is_one(text: str) -> None:
-    assert window(text, T0)[0] is not None
+    assert parse_time_window(text, T0)[0] is not None

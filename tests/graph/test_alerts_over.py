@@ -6,27 +6,27 @@ from typing import Any, cast
 import pytest
 
 from graph.engine.assess import Assessment
-from graph.incident.answers.kinds import BY_KIND
-from graph.incident.case import Case, Turn
-from graph.state import ALERTED, ALERTS_OVER, Incident, Ladder
+from graph.incident.answers.kinds import HANDLERS_BY_KIND
+from graph.incident.case import IncidentContext, TurnState
+from graph.state import ALERTS_USER, ALERTS_RESOLVED, IncidentState, Remediation
 
 OVER = {
     "id": "alerts:e:over:0:1",
     "kind": "timer",
     "incident": "inc-1",
     "at": datetime(2026, 5, 20, tzinfo=UTC).isoformat(),
-    "data": {"why": ALERTS_OVER},
+    "data": {"why": ALERTS_RESOLVED},
 }
 BY_ALERT = {
     "origin": {"kind": "slack", "channel": "C", "alert": "e"},
-    "said": [{"user": ALERTED, "text": "x", "at": "", "attachments": []}],
+    "said": [{"user": ALERTS_USER, "text": "x", "at": "", "attachments": []}],
 }
-LADDER = Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001").model_dump(mode="json")
+LADDER = Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001").model_dump(mode="json")
 
 
 def after(**state: Any) -> tuple[str, str | None]:
-    case = Case(cast(Incident, {"id": "inc-1", "item": OVER, **BY_ALERT, **state}), Turn(), ("gpu-001",))
-    concluded = BY_KIND["timer"](case, cast(Assessment, None))
+    case = IncidentContext(cast(IncidentState, {"id": "inc-1", "item": OVER, **BY_ALERT, **state}), TurnState(), ("gpu-001",))
+    concluded = HANDLERS_BY_KIND["timer"](case, cast(Assessment, None))
     return concluded.report.reply, concluded.lifecycle
 
 
@@ -43,7 +43,7 @@ def test_nothing_was_done_so_it_closes() -> None:
         ({"lifecycle": "handed_off"}, "a person has it"),
         ({"said": [*BY_ALERT["said"], {"user": "U1", "text": "me too", "at": "", "attachments": []}]}, "people wrote about it"),
         ({"origin": {"kind": "slack", "channel": "C", "thread_ts": "1.0"}}, "people wrote about it"),
-        ({"item": {**OVER, "data": {"why": ALERTS_OVER, "people": True}}}, "people wrote about it"),
+        ({"item": {**OVER, "data": {"why": ALERTS_RESOLVED, "people": True}}}, "people wrote about it"),
     ],
 )
 def test_where_people_have_to_do_with_it_it_stays_open_and_says_so(state: dict[str, Any], why: str) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.belief import OF_LINKS, Matcher
-from graph.engine.reference import Lens
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.belief import LINK_KEYS, ClueMatcher
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_graph import fact
 from tools.checks import CHECKS
@@ -20,11 +20,11 @@ def expected(host: str, key: str, device: str | None) -> Value:
 def weighed(rates: dict[str, int], device: str = "mlx5_0") -> Assessment:
     facts = [fact(host, "ibstat", "ib.rate", rate, device, unit="Gb/s") for host, rate in rates.items()]
     facts += [fact(host, "ibstat", "ib.state", "Active", device) for host in rates]
-    return assess(facts, Lens(TAXONOMY, CHECKS, expected), list(rates))
+    return assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), list(rates))
 
 
 def accused(now: Assessment) -> list[tuple[str, tuple[str, ...]]]:
-    return [(row.label, row.hosts) for row in now.root_causes()]
+    return [(row.label, row.hosts) for row in now.list_root_causes()]
 
 
 def test_one_slow_link_among_fast_ones_is_the_link() -> None:
@@ -44,14 +44,14 @@ def test_where_every_link_says_the_same_nobody_changes_three_cables() -> None:
     assert now.why_unsure[0] == says[:200]
 
 
-@pytest.mark.parametrize("key", OF_LINKS)
+@pytest.mark.parametrize("key", LINK_KEYS)
 @pytest.mark.parametrize("odd", [1, 50, 103])
 def test_one_link_below_the_others_is_that_link_and_makes_no_other_one_guilty(key: str, odd: int) -> None:
     facts = [fact(f"n{n}", "ibstat", key, odd if n == 3 else 104, "mlx5_0") for n in range(1, 6)]
-    matcher = Matcher.of(facts, Lens(TAXONOMY, CHECKS, lambda host, key, device: 400))
-    (doubt,) = matcher.doubts(key)
+    matcher = ClueMatcher.from_facts(facts, ReferenceData(TAXONOMY, CHECKS, lambda host, key, device: 400))
+    (doubt,) = matcher.find_doubts(key)
     assert (doubt.expected, doubt.most) == (400, 104)
-    assert {row.host: matcher.expected(row) for row in facts} == {f"n{n}": 104 for n in range(1, 6)}
+    assert {row.host: matcher.get_expected(row) for row in facts} == {f"n{n}": 104 for n in range(1, 6)}
 
 
 @pytest.mark.parametrize("odd", [25, 10, 2])
@@ -60,7 +60,7 @@ def test_a_slow_or_dead_port_among_alike_ones_accuses_its_own_host_at_most(odd: 
     rates = {"n1": 100, "n2": 100, "n3": odd}
     facts = [fact(host, "ibstat", "ib.rate", rate, "mlx5_0", unit="Gb/s") for host, rate in rates.items()]
     facts += [fact(host, "ibstat", "ib.state", state if host == "n3" else "Active", "mlx5_0") for host in rates]
-    now = assess(facts, Lens(TAXONOMY, CHECKS, expected), list(rates))
+    now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), list(rates))
     assert {host for _, hosts in accused(now) for host in hosts} == {"n3"}
     assert not [row for row in now.odd if row.host in ("n1", "n2")]
 
@@ -85,4 +85,4 @@ def test_of_few_links_or_of_such_that_all_differ_the_profile_is_believed(rates: 
 
 def test_what_a_profile_says_nothing_of_questions_nothing() -> None:
     facts: list[Fact] = [fact(f"n{n}", "ibstat", "ib.rate", 100, "mlx5_1", unit="Gb/s") for n in range(1, 5)]
-    assert not assess(facts, Lens(TAXONOMY, CHECKS, expected), ["n1", "n2", "n3", "n4"]).questioned
+    assert not assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), ["n1", "n2", "n3", "n4"]).questioned

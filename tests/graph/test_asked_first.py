@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.about import asked_first, in_words
+from graph.incident.about import partition_causes_by_hosts, render_hosts_summary
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.asked import asks_how_they_are, hosts_asked_about
-from graph.reading.reports import understand
-from graph.report import AboutHosts, Report
+from graph.reading.asked import is_host_health_question, find_asked_hosts
+from graph.reading.reports import parse_report
+from graph.report import HostsSummary, Report
 from graph.state import Evidence, Hypothesis
 from tests.support.clock import T0
 from tests.support.fakes_graph import HOT, LOST, OOM, TAXONOMY, FakeFleet, World, fact, healthy, instead, item
@@ -50,8 +50,8 @@ async def run(text: str, *sick: Fact, dark: dict[str, str] | None = None) -> Rep
     ],
 )
 def test_a_question_about_a_host_is_one(text: str) -> None:
-    assert asks_how_they_are(text)
-    assert hosts_asked_about(text, understand(text, HOSTS, T0)) == ("n2",)
+    assert is_host_health_question(text)
+    assert find_asked_hosts(text, parse_report(text, HOSTS, T0)) == ("n2",)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a_question_about_a_host_is_one(text: str) -> None:
     ],
 )
 def test_a_report_is_about_its_hosts_unless_it_is_about_a_job(text: str, hosts: tuple[str, ...]) -> None:
-    assert not asks_how_they_are(text)
-    assert hosts_asked_about(text, understand(text, HOSTS, T0)) == hosts
+    assert not is_host_health_question(text)
+    assert find_asked_hosts(text, parse_report(text, HOSTS, T0)) == hosts
 
 
 def test_causes_on_the_hosts_asked_about_come_first() -> None:
@@ -77,9 +77,9 @@ def test_causes_on_the_hosts_asked_about_come_first() -> None:
     shown = Hypothesis(label="B", evidence=(Evidence(host="n2", check="joblog", line="x"),))
     told = Hypothesis(label="C", evidence=(Evidence(check="joblog", line="x"),))
     there, foreign = Hypothesis(label="D", hosts=("n3",)), Hypothesis(label="E", evidence=(Evidence(host="n3", check="joblog", line="x"),))
-    assert asked_first((there, here, foreign, shown, told), ("n2",)) == ([here, shown, told], [there, foreign])
-    assert asked_first((there, here), ()) == ([there, here], [])
-    assert asked_first((foreign,), ("n2",), {"E": ("n2", "n3")}) == ([foreign], []), "n2 shows it too, though it is not cited"
+    assert partition_causes_by_hosts((there, here, foreign, shown, told), ("n2",)) == ([here, shown, told], [there, foreign])
+    assert partition_causes_by_hosts((there, here), ()) == ([there, here], [])
+    assert partition_causes_by_hosts((foreign,), ("n2",), {"E": ("n2", "n3")}) == ([foreign], []), "n2 shows it too, though it is not cited"
 
 
 async def test_a_healthy_host_is_answered_first_and_the_sick_one_is_also_seen() -> None:
@@ -171,8 +171,8 @@ async def test_in_trouble_the_fixes_of_what_was_asked_about_come_first_and_the_o
 
 
 def test_the_time_of_another_day_has_its_date() -> None:
-    about = AboutHosts(hosts=("n2",), found="nothing", checks=1, read=datetime(2026, 5, 19, 8, 17, tzinfo=UTC))
-    assert in_words(about, T0) == "n2: 1 check, read 05-19 08:17, nothing abnormal."
+    about = HostsSummary(hosts=("n2",), found="nothing", checks=1, read=datetime(2026, 5, 19, 8, 17, tzinfo=UTC))
+    assert render_hosts_summary(about, T0) == "n2: 1 check, read 05-19 08:17, nothing abnormal."
 
 
 def state(host: str, key: str, value: str, device: str = "", **attrs: str) -> Fact:

@@ -1,8 +1,8 @@
 """What stays below the expected stands beside what decides, in numbers, and decides nothing itself."""
 
-from bot.cards.incidents.rows import telling
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from bot.cards.incidents.rows import render_evidence_summary
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
@@ -35,22 +35,22 @@ def gpus(*, locked: bool, mhz: int) -> list[Fact]:
 
 
 def look(facts: list[Fact]) -> Assessment:
-    return assess(facts, Lens(load_taxonomy().decidable, CHECKS), HOSTS, None, T0)
+    return assess_facts(facts, ReferenceData(load_taxonomy().decidable, CHECKS), HOSTS, None, T0)
 
 
 def test_a_locked_clock_is_told_with_what_it_costs_right_after_what_decides() -> None:
-    [cause] = look(gpus(locked=True, mhz=200)).root_causes()
+    [cause] = look(gpus(locked=True, mhz=200)).list_root_causes()
     assert (cause.label, cause.devices) == (LOCKED, ("n2/gpu3",))
     assert [row.says for row in cause.evidence[:2]] == ["an applications clock setting holds gpu3 down", BELOW]
     assert cause.evidence[1].key == "expect.compute"
-    card = ["".join(str(part) for part in line) for line in telling(cause, 2, sources=False)]
+    card = ["".join(str(part) for part in line) for line in render_evidence_summary(cause, 2, sources=False)]
     assert card == ["• an applications clock setting holds gpu3 down", f"• {BELOW}"]
 
 
 def test_a_slow_clock_that_nothing_decides_is_no_cause_by_its_number() -> None:
     now = look(gpus(locked=False, mhz=200))
-    assert now.root_causes() == ()
-    [row] = [row for row in now.by_label[LOCKED] if row.subject.named == ("n2/gpu3",)]
+    assert now.list_root_causes() == ()
+    [row] = [row for row in now.by_label[LOCKED] if row.subject.named_devices == ("n2/gpu3",)]
     assert BELOW in [match.says for match in row.support]
     assert not any(match.decides for match in row.support)
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens, Place
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData, PlaceKind
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
@@ -37,7 +37,7 @@ CLUSTER: tuple[tuple[str, Shows], ...] = (
 )
 
 GPUS = tuple(f"gpu{n}" for n in range(8))
-PLACES: tuple[tuple[str, Place, Shows], ...] = (
+PLACES: tuple[tuple[str, PlaceKind, Shows], ...] = (
     ("OTHER.INFRA.Rack_Cooling", "rack", Shows("smi", "gpu.throttle.hw_thermal", True, False, GPUS)),
     ("OTHER.INFRA.Rack_Cooling", "rack", Shows("ipmi", "ipmi.inlet", 43, 22)),
     ("INTERCONNECT.SWITCH.Leaf_Degraded", "leaf", Shows("fabric", "fabric.degraded", 2, 0)),
@@ -47,8 +47,8 @@ PLACES: tuple[tuple[str, Place, Shows], ...] = (
 
 def seen(label: str, shows: Shows, guilty: int, hosts: tuple[str, ...] = HOSTS) -> list[Fact]:
     """Return what hosts show, the first of them that something is wrong."""
-    lens = Lens(TAXONOMY, CHECKS)
-    checks = {check.id for check in lens.deciding(TAXONOMY.leaf(label))}
+    lens = ReferenceData(TAXONOMY, CHECKS)
+    checks = {check.id for check in lens.list_deciding_checks(TAXONOMY.get_leaf(label))}
     looked = [Fact(check, "driver.version", status=Status.ABSENT, host=host) for host in hosts for check in checks]
     facts: list[Fact] = []
     for place, host in enumerate(hosts):
@@ -61,8 +61,8 @@ def seen(label: str, shows: Shows, guilty: int, hosts: tuple[str, ...] = HOSTS) 
     return [*looked, *facts]
 
 
-def told(facts: list[Fact], place: Callable[[str, Place], str] = lambda host, kind: "", hosts: tuple[str, ...] = HOSTS) -> Assessment:
-    return assess(facts, Lens(TAXONOMY, CHECKS, place=place), hosts, opened=T0)
+def told(facts: list[Fact], place: Callable[[str, PlaceKind], str] = lambda host, kind: "", hosts: tuple[str, ...] = HOSTS) -> Assessment:
+    return assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, place=place), hosts, opened=T0)
 
 
 TIMEOUT = Fact("joblog", "job.error", "nccl_timeout", host=HOSTS[0], time=T0)
@@ -76,21 +76,21 @@ def test_a_cause_of_the_cluster_is_decided_by_half_and_never_ruled_out_by_less(
 ) -> None:
     now = told([*seen(label, shows, guilty), *beside])
     if guilty >= 3 and not (guilty == 3 and label.endswith("Subnet_Manager_Down")):  # ports of half the hosts may be cut off
-        assert now.standings[label].verdict == "confirmed"
+        assert now.label_verdicts[label].verdict == "confirmed"
         return
-    assert now.standings[label].verdict == "inconclusive"
-    assert now.hypothesis(label).hosts == HOSTS[:guilty]
-    assert label not in {row.label for row in now.ruled_out(100)}
+    assert now.label_verdicts[label].verdict == "inconclusive"
+    assert now.build_hypothesis(label).hosts == HOSTS[:guilty]
+    assert label not in {row.label for row in now.list_ruled_out(100)}
 
 
 @pytest.mark.parametrize("guilty", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("known", [True, False], ids=["known-places", "unknown-places"])
 @pytest.mark.parametrize(("label", "kind", "shows"), PLACES)
-def test_a_third_of_a_place_is_one_cause_and_one_host_is_none(label: str, kind: Place, shows: Shows, guilty: int, known: bool) -> None:
+def test_a_third_of_a_place_is_one_cause_and_one_host_is_none(label: str, kind: PlaceKind, shows: Shows, guilty: int, known: bool) -> None:
     now = told(seen(label, shows, guilty), lambda host, place: "p1" if known and place == kind else "")
     if guilty == 1:
-        assert now.standings[label].verdict == "inconclusive"
-        assert now.hypothesis(label).hosts == HOSTS[:1]
+        assert now.label_verdicts[label].verdict == "inconclusive"
+        assert now.build_hypothesis(label).hosts == HOSTS[:1]
         return
     (root,) = now.roots
     assert (root.label, root.subject.hosts) == (label, HOSTS[:guilty])
@@ -104,7 +104,7 @@ HOT = PLACES[0][2]
 @pytest.mark.parametrize("rack", ["r1", ""], ids=["one-rack", "unknown-racks"])
 def test_several_hot_hosts_of_one_rack_of_24_are_one_cause(rack: str, guilty: int) -> None:
     now = told(seen("OTHER.INFRA.Rack_Cooling", HOT, guilty, MANY), lambda host, kind: rack, MANY)
-    assert [(row.label, row.hosts) for row in now.root_causes()] == [("OTHER.INFRA.Rack_Cooling", MANY[:guilty])]
+    assert [(row.label, row.hosts) for row in now.list_root_causes()] == [("OTHER.INFRA.Rack_Cooling", MANY[:guilty])]
 
 
 def test_each_hot_rack_is_a_cause_of_its_own_hosts() -> None:
@@ -117,13 +117,13 @@ def test_each_hot_rack_is_a_cause_of_its_own_hosts() -> None:
 )
 def test_two_hot_hosts_of_24_are_two_faults(rack: Callable[[str], str]) -> None:
     now = told(seen("OTHER.INFRA.Rack_Cooling", HOT, 2, MANY), lambda host, kind: rack(host), MANY)
-    assert {row.label for row in now.root_causes()} == {"GPU.THERMAL.HW_Thermal_Slowdown"}
-    assert {host for row in now.root_causes() for host in row.hosts} == set(MANY[:2])
+    assert {row.label for row in now.list_root_causes()} == {"GPU.THERMAL.HW_Thermal_Slowdown"}
+    assert {host for row in now.list_root_causes() for host in row.hosts} == set(MANY[:2])
 
 
 def test_cool_air_at_spared_hosts_does_not_contradict_a_hot_rack() -> None:
     cool = [Fact("ipmi", "ipmi.inlet", 24, host=host, time=T0) for host in HOSTS[2:]]
     hot = seen("OTHER.INFRA.Rack_Cooling", HOT, 2)
-    assert told([*hot, *cool], lambda host, kind: "r1").root_causes()[0].label == "OTHER.INFRA.Rack_Cooling"
+    assert told([*hot, *cool], lambda host, kind: "r1").list_root_causes()[0].label == "OTHER.INFRA.Rack_Cooling"
     here = [Fact("ipmi", "ipmi.inlet", 24, host=host, time=T0) for host in HOSTS[:2]]
-    assert "OTHER.INFRA.Rack_Cooling" not in {row.label for row in told([*hot, *here], lambda host, kind: "r1").root_causes()}
+    assert "OTHER.INFRA.Rack_Cooling" not in {row.label for row in told([*hot, *here], lambda host, kind: "r1").list_root_causes()}

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from redis.asyncio import Redis
 
 from graph.memory.checkpoint import RedisSaver
-from graph.memory.fence import Fence, LostLease, fenced
-from graph.memory.stored import KINDS
-from graph.state import Brief, Hypothesis, Incident, Item
+from graph.memory.fence import Fence, LostLease, enforce_fence
+from graph.memory.stored import KEY_KINDS
+from graph.state import IncidentBrief, Hypothesis, IncidentState, InboxItem
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 SYNC: Any = {"durability": "sync"}
@@ -65,7 +65,7 @@ async def test_the_whole_conformance_suite_passes(redis: Redis) -> None:
 async def test_a_thread_is_six_keys_in_one_hash_tag(redis: Redis) -> None:
     await chain(RedisSaver(redis), one, two).ainvoke({"told": [0]}, place("inc-1"), **SYNC)
     keys = set(await redis.keys("*"))
-    assert keys == {f"rm:thread:{{inc-1}}:{kind}".encode() for kind in KINDS}
+    assert keys == {f"rm:thread:{{inc-1}}:{kind}".encode() for kind in KEY_KINDS}
 
 
 async def test_nothing_expires_until_told_and_then_all_of_it_does(redis: Redis) -> None:
@@ -154,7 +154,7 @@ async def test_pruning_keeps_the_latest_whole_and_nothing_else(redis: Redis) -> 
 
 async def test_a_put_under_a_held_lease_is_written(redis: Redis) -> None:
     await redis.set("lease", "7:me")
-    with fenced(Fence("lease", "7:me")):
+    with enforce_fence(Fence("lease", "7:me")):
         out = await chain(RedisSaver(redis), one, two).ainvoke({"told": []}, place("inc-1"), **SYNC)
     assert out["told"] == [1, 2]
 
@@ -173,7 +173,7 @@ async def test_a_stale_worker_is_stopped_at_its_next_put(redis: Redis) -> None:
         return {}
 
     graph = chain(saver, one, steal, never)
-    with fenced(Fence("lease", "7:me")), pytest.raises(LostLease, match="no longer ours"):
+    with enforce_fence(Fence("lease", "7:me")), pytest.raises(LostLease, match="no longer ours"):
         await graph.ainvoke({"told": []}, place("inc-1"), **SYNC)
     assert ran == ["steal"]
     state = await graph.aget_state(place("inc-1"))
@@ -182,9 +182,9 @@ async def test_a_stale_worker_is_stopped_at_its_next_put(redis: Redis) -> None:
 
 
 async def test_an_incident_comes_back_byte_for_byte(redis: Redis) -> None:
-    incident: Incident = {
+    incident: IncidentState = {
         "id": "inc-1",
-        "brief": Brief(text="hangs", hosts=("gpu-017",), symptoms=("hang",)).model_dump(mode="json"),
+        "brief": IncidentBrief(text="hangs", hosts=("gpu-017",), symptoms=("hang",)).model_dump(mode="json"),
         "hypotheses": [Hypothesis(label="GPU.memory.X", hosts=("gpu-017",)).model_dump(mode="json")],
         "done_items": ["a", "b"],
     }
@@ -192,7 +192,7 @@ async def test_an_incident_comes_back_byte_for_byte(redis: Redis) -> None:
     await graph.ainvoke({"told": [], "seen": incident}, place("inc-1"), **SYNC)
     back = (await graph.aget_state(place("inc-1"))).values["seen"]
     assert back == incident
-    assert Brief.model_validate(back["brief"]).hosts == ("gpu-017",)
+    assert IncidentBrief.model_validate(back["brief"]).hosts == ("gpu-017",)
 
 
 async def test_a_tuple_comes_back_as_a_list_so_states_hold_lists(redis: Redis) -> None:
@@ -260,10 +260,10 @@ async def test_resuming_an_unknown_thread_would_start_it_so_it_is_looked_up_firs
 
 
 async def test_an_item_is_stored_as_plain_json(redis: Redis) -> None:
-    item = Item.model_validate({"id": "T.C.1", "kind": "mention", "incident": "inc-1", "at": "2026-05-20T03:10:00Z", "text": "hang"})
+    item = InboxItem.model_validate({"id": "T.C.1", "kind": "mention", "incident": "inc-1", "at": "2026-05-20T03:10:00Z", "text": "hang"})
     graph = chain(RedisSaver(redis), one)
     await graph.ainvoke({"told": [], "seen": item.model_dump(mode="json")}, place("inc-1"), **SYNC)
-    assert Item.model_validate((await graph.aget_state(place("inc-1"))).values["seen"]) == item
+    assert InboxItem.model_validate((await graph.aget_state(place("inc-1"))).values["seen"]) == item
 
 
 async def test_what_a_bug_says_is_kept_without_its_secrets(redis: Redis) -> None:

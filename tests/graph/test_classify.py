@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.classify import NOTHING_MATCHES
-from graph.reading.classify import classify, matches_nothing, quoted
-from graph.reading.pasted import read_pasted
+from bot.terminal.classify import NO_MATCH_TEXT
+from graph.reading.classify import rank_labels_by_text, matches_nothing, score_quoted_clues
+from graph.reading.pasted import extract_pasted_facts
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import CATEGORIES, LEAVES
 from tests.bench.incidents import INCIDENTS, Told, read_incidents, recalled, score
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.slow
 
 
 TAXONOMY = load_taxonomy()
-NEAREST = Nearest.of(TAXONOMY, load_seeds())
+NEAREST = LabelRanker.build(TAXONOMY, load_seeds())
 WHEN = datetime(2026, 5, 20, tzinfo=UTC)
 XID = "[12345.6] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, GPU has fallen off the bus."
 
 
 def ranked(text: str) -> list[tuple[str, float]]:
-    return classify(text, TAXONOMY, NEAREST, CHECKS, WHEN)
+    return rank_labels_by_text(text, TAXONOMY, NEAREST, CHECKS, WHEN)
 
 
 @given(st.text(max_size=300))
@@ -63,7 +63,7 @@ def test_a_quoted_line_lifts_what_it_shows() -> None:
 
 def test_a_line_quoted_twice_counts_once() -> None:
     fact = Fact("dmesg", "kernel.xid", 79, "gpu5", attrs={})
-    assert quoted([fact], TAXONOMY) == quoted([fact, fact], TAXONOMY)
+    assert score_quoted_clues([fact], TAXONOMY) == score_quoted_clues([fact, fact], TAXONOMY)
 
 
 def test_the_command_prints_the_promised_document() -> None:
@@ -77,7 +77,7 @@ def test_the_command_prints_the_promised_document() -> None:
 
 def test_the_map_of_published_names_leads_to_labels_that_exist() -> None:
     assert set(LEAVES.values()) <= set(TAXONOMY.leaves)
-    assert set(CATEGORIES.values()) == set(TAXONOMY.children(""))
+    assert set(CATEGORIES.values()) == set(TAXONOMY.list_children(""))
 
 
 @pytest.mark.skipif(not INCIDENTS.is_dir(), reason="no incidents here: set BENCH_INCIDENTS")
@@ -153,8 +153,8 @@ def test_one_phrase_alone_makes_nothing_sure(words: list[str]) -> None:
     (label, p), *_ = ranked(text)
     decided = any(
         clue.decisive and clue.matches(fact)
-        for fact in read_pasted(text, CHECKS).facts
-        for leaf, clue in TAXONOMY.clues(fact.key)
+        for fact in extract_pasted_facts(text, CHECKS).facts
+        for leaf, clue in TAXONOMY.list_clues(fact.key)
         if leaf.label == label
     )
     assert p < 0.9 or decided, "only a program's own error line may decide"
@@ -190,6 +190,6 @@ def test_every_published_incident_matches_something() -> None:
 
 def test_the_command_says_that_nothing_matches() -> None:
     ran = rackmedic("classify", "hello world")
-    assert (ran.returncode, ran.stdout.strip()) == (0, NOTHING_MATCHES)
+    assert (ran.returncode, ran.stdout.strip()) == (0, NO_MATCH_TEXT)
     assert json.loads(rackmedic("classify", "hello world", "--json").stdout)["matches"] is False
     assert json.loads(rackmedic("classify", "job 4711 hangs", "--json").stdout)["matches"] is True

@@ -9,17 +9,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.conversation.cues import cue_words
+from graph.conversation.cues import list_cue_words
 from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.read import read
+from graph.conversation.read import parse_message
 from graph.conversation.rules import RULES
 from graph.conversation.said import OTHERS, Vocabulary
-from graph.conversation.spelling import LONGEST, MOST_WORDS, sentences
+from graph.conversation.spelling import LONGEST, MOST_WORDS, split_sentences
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
 from graph.conversation.words import IDEAS
 from kb.taxonomy.reader import load_taxonomy
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 from tools.remedies import REMEDIES
 
 pytestmark = pytest.mark.slow
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.slow
 NOW = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 TAXONOMY = load_taxonomy()
 NAMES = Vocabulary(
-    hosts=tuple(expand("gpu-[001-008]")),
-    groups={"train": tuple(expand("gpu-[001-008]"))},
-    titles={label: TAXONOMY.title(label) for label in TAXONOMY.leaves},
+    hosts=tuple(expand_host_range("gpu-[001-008]")),
+    groups={"train": tuple(expand_host_range("gpu-[001-008]"))},
+    titles={label: TAXONOMY.get_title(label) for label in TAXONOMY.leaves},
     checks=tuple(CHECKS),
     remedies={remedy.id: remedy.does for remedy in REMEDIES.values()},
 )
@@ -50,7 +50,7 @@ def pairs(table: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
 
 def misread(table: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
     """(what was meant, what was read, text)."""
-    found = [(intent, str(read(text, NAMES, NOW).intent), text) for intent, text in pairs(table)]
+    found = [(intent, str(parse_message(text, NAMES, NOW).intent), text) for intent, text in pairs(table)]
     return [row for row in found if row[0] != row[1]]
 
 
@@ -80,7 +80,7 @@ def test_the_commonest_is_understood_in_other_languages(tongue: str) -> None:
 
 def test_what_is_not_for_us_is_not_understood() -> None:
     assert not [
-        (str(said.intent), text) for _, text in pairs(NOTHING) if (said := read(text, NAMES, NOW)).intent is not Intent.NOT_UNDERSTOOD
+        (str(said.intent), text) for _, text in pairs(NOTHING) if (said := parse_message(text, NAMES, NOW)).intent is not Intent.NOT_UNDERSTOOD
     ]
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_for_us_is_not_understood() -> None:
     ],
 )
 def test_what_a_text_names_is_an_id_that_somebody_knows(text: str, named: Mapping[str, object]) -> None:
-    said = read(text, NAMES, NOW)
+    said = parse_message(text, NAMES, NOW)
     assert {name: getattr(said, name) for name in named} == named
 
 
@@ -153,21 +153,21 @@ def test_what_a_text_names_is_an_id_that_somebody_knows(text: str, named: Mappin
 )
 def test_what_acts_is_read_only_where_it_is_the_request(text: str) -> None:
     acting = {Intent.STOP, Intent.CLOSE, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.UNDO, Intent.TAKE, Intent.ASSIGN, Intent.RUN_CHECK}
-    assert read(text, NAMES, NOW).intent not in acting
+    assert parse_message(text, NAMES, NOW).intent not in acting
 
 
 @pytest.mark.parametrize("text", ["gpu-003 is silent", "the node is silent", "the fan is quiet"])
 def test_a_quiet_machine_asks_nobody_to_be_quiet(text: str) -> None:
-    assert read(text, NAMES, NOW).intent is not Intent.PAUSE
+    assert parse_message(text, NAMES, NOW).intent is not Intent.PAUSE
 
 
 @pytest.mark.parametrize("text", ["approve", "yes do it", "lgtm go ahead", "👍 run it", "approved, reset it", "don't approve", "reject"])
 def test_a_typed_approval_is_never_a_wish(text: str) -> None:
-    assert read(text, NAMES, NOW).intent is Intent.TYPED_APPROVAL
+    assert parse_message(text, NAMES, NOW).intent is Intent.TYPED_APPROVAL
 
 
 def test_what_is_not_understood_says_what_may_have_been_meant() -> None:
-    said = read("drain it, unless Olga says otherwise about gpu-002", NAMES, NOW)
+    said = parse_message("drain it, unless Olga says otherwise about gpu-002", NAMES, NOW)
     assert said.intent is Intent.NOT_UNDERSTOOD
     assert not said.sure
     assert len(said.suggestions) == 2
@@ -176,14 +176,14 @@ def test_what_is_not_understood_says_what_may_have_been_meant() -> None:
 
 @given(st.text(max_size=400))
 def test_any_text_is_read_as_something(text: str) -> None:
-    assert read(text, NAMES, NOW).intent in INTENTS
+    assert parse_message(text, NAMES, NOW).intent in INTENTS
 
 
 @pytest.mark.parametrize("filler", ["a", "stop ", "why not ", '"', "`", "<@", "gpu-0", "don't ", "?!", "é", "0:", "(", "\n", "if, "])
 def test_of_a_long_text_a_bounded_part_is_read(filler: str) -> None:
     text = filler * (40_000 // len(filler))
-    assert sum(len(sentence.words) for sentence in sentences(text)) <= MOST_WORDS
-    assert read(text, NAMES, NOW).intent is read(text[:LONGEST], NAMES, NOW).intent
+    assert sum(len(sentence.words) for sentence in split_sentences(text)) <= MOST_WORDS
+    assert parse_message(text, NAMES, NOW).intent is parse_message(text[:LONGEST], NAMES, NOW).intent
 
 
 def test_the_tables_are_whole() -> None:
@@ -193,7 +193,7 @@ def test_the_tables_are_whole() -> None:
     assert set(CHECK_WORDS) <= set(CHECKS)
     assert set(REMEDY_WORDS) <= set(REMEDIES)
     assert all(words.strip() for words in IDEAS.values())
-    assert len(cue_words()) > 1000
+    assert len(list_cue_words()) > 1000
 
 
 def test_a_form_that_is_shown_is_read_as_its_intent() -> None:
@@ -202,7 +202,7 @@ def test_a_form_that_is_shown_is_read_as_its_intent() -> None:
         intent: form.replace("[HOSTS]", "gpu-001").replace("RANGE", "gpu-[001-002]").replace("@name", "<@U0OLGA77>")
         for intent, form in shown.items()
     }
-    assert {intent: str(read(form, NAMES, NOW).intent) for intent, form in spelt.items()} == {intent: str(intent) for intent in shown}
+    assert {intent: str(parse_message(form, NAMES, NOW).intent) for intent, form in spelt.items()} == {intent: str(intent) for intent in shown}
 
 
 def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:
@@ -213,4 +213,4 @@ def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:
 
 @pytest.mark.parametrize("text", ["....", "...,", ",,,,", ":::", "........ :ok:...", ".:.", "…"])
 def test_a_message_of_dots_alone_is_read(text: str) -> None:
-    assert read(text, NAMES, NOW).text == text
+    assert parse_message(text, NAMES, NOW).text == text

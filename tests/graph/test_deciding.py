@@ -4,9 +4,9 @@ from time import process_time
 
 import pytest
 
-from bot.pictures.drawing import of_heat
-from graph.deciding import deciding_heats, telling_pictures
-from graph.report import ShownPicture
+from bot.pictures.drawing import build_heatmap_drawing
+from graph.deciding import iter_deciding_heatmaps, select_report_charts
+from graph.report import AttachedChart
 from graph.state import Evidence, Hypothesis
 from tests.support.talk import Talk
 from tools.fact import Fact
@@ -32,7 +32,7 @@ def temperatures(hosts: int, hot: str = "", gpus: int = 8) -> list[Fact]:
 
 
 def test_it_is_of_all_hosts_that_were_read() -> None:
-    [shown] = telling_pictures([cause("gpu-003")], temperatures(4, "gpu-003"))
+    [shown] = select_report_charts([cause("gpu-003")], temperatures(4, "gpu-003"))
     assert (shown.kind, shown.key, len(shown.hosts), shown.asked) == ("heat", KEY, 4, False)
 
 
@@ -50,13 +50,13 @@ def test_it_is_of_all_hosts_that_were_read() -> None:
     ids=["no cause", "no facts", "none stands out", "two values", "another stands out", "no number of a GPU", "no key"],
 )
 def test_where_it_would_tell_nothing_there_is_none(causes: list[Hypothesis], facts: list[Fact]) -> None:
-    assert telling_pictures(causes, facts) == ()
+    assert select_report_charts(causes, facts) == ()
 
 
 def test_many_causes_are_still_one_picture() -> None:
     causes = [cause("gpu-003"), cause("gpu-003", key="gpu.power.draw"), cause("gpu-003")]
     powers = [Fact("smi", "gpu.power.draw", 90 if gpu == 3 else 600, f"gpu{gpu}", host="gpu-003") for gpu in range(8)]
-    assert len(telling_pictures(causes, [*temperatures(4, "gpu-003"), *powers])) == 1
+    assert len(select_report_charts(causes, [*temperatures(4, "gpu-003"), *powers])) == 1
 
 
 def test_of_the_largest_cluster_it_is_chosen_and_drawn_in_time_and_small() -> None:
@@ -64,9 +64,9 @@ def test_of_the_largest_cluster_it_is_chosen_and_drawn_in_time_and_small() -> No
     times: list[float] = []
     while len(times) < 4 and min(times, default=1) >= 1:
         began = process_time()
-        [_] = telling_pictures([cause("gpu-077")], facts)
-        [heat] = deciding_heats([cause("gpu-077")], facts)
-        drawing = of_heat(heat)
+        [_] = select_report_charts([cause("gpu-077")], facts)
+        [heat] = iter_deciding_heatmaps([cause("gpu-077")], facts)
+        drawing = build_heatmap_drawing(heat)
         png = drawing.draw("png")
         times.append(process_time() - began)
     assert min(times) < 1
@@ -78,4 +78,4 @@ async def test_a_diagnosis_brings_it_by_itself(fault: str, key: str) -> None:
     rows = await (await Talk.about({"id": fault, "node": "gpu-003", "gpu": 5, "t": -420})).rows()
     shown = rows.report.pictures if rows.report else ()
     names = tuple(f"gpu-{n:03}" for n in range(1, 5))
-    assert shown == ((ShownPicture(key=key, hosts=names, asked=False),) if key else ())
+    assert shown == ((AttachedChart(key=key, hosts=names, asked=False),) if key else ())

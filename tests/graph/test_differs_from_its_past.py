@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.engine.peers import PAST, Baseline
+from graph.engine.peers import PAST_DIFFERS_KEY, HostBaseline
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.clock import T0
@@ -19,10 +19,10 @@ HOSTS = ("n1", "n2", "n3", "n4")
 async def run(text: str, kind: str, now: list[str], before: list[str]) -> Report:
     """Report on four hosts, of which n2 has the rows `now` and is remembered with the rows `before`."""
 
-    async def remembered(hosts: Collection[str]) -> Mapping[str, Baseline]:
-        return {host: Baseline(T0 - timedelta(days=3), {kind: tuple(before)}) for host in hosts if host == "n2"}
+    async def remembered(hosts: Collection[str]) -> Mapping[str, HostBaseline]:
+        return {host: HostBaseline(T0 - timedelta(days=3), {kind: tuple(before)}) for host in hosts if host == "n2"}
 
-    base = {**CHECKS, "base": check("base", "base.rows", PAST)}
+    base = {**CHECKS, "base": check("base", "base.rows", PAST_DIFFERS_KEY)}
     world = World(fleet=FakeFleet([*healthy(*HOSTS), fact("n2", "base", "base.rows", now, kind)], checks=base))
     return await run_turn(build_incident_graph(InMemorySaver()), replace(world.ports(), remembered=remembered), item(text))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.model.endpoint import Endpoint, Reply, Trouble
-from graph.model.prompts import ask
+from graph.model.endpoint import OpenAIEndpoint, ModelReply, EndpointFailure
+from graph.model.prompts import build_question
 
 SHAPE = {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"], "additionalProperties": False}
 
@@ -27,8 +27,8 @@ async def url(sandbox: SandboxModel) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def endpoint(url: str) -> AsyncIterator[Endpoint]:
-    opened = Endpoint(url, "key", "some-model", seconds=10.0, pause=at_once)
+async def endpoint(url: str) -> AsyncIterator[OpenAIEndpoint]:
+    opened = OpenAIEndpoint(url, "key", "some-model", seconds=10.0, pause=at_once)
     yield opened
     await opened.aclose()
 
@@ -37,8 +37,8 @@ async def at_once(seconds: float) -> None:
     """Nobody waits for a second try."""
 
 
-async def said(endpoint: Endpoint) -> Reply | Trouble:
-    return await endpoint.ask(ask("judge", {}, {"Findings": "0: Xid 79"}), "judge", SHAPE)
+async def said(endpoint: OpenAIEndpoint) -> ModelReply | EndpointFailure:
+    return await endpoint.ask(build_question("judge", {}, {"Findings": "0: Xid 79"}), "judge", SHAPE)
 
 
 TOO_LONG: dict[str, tuple[int, dict[str, Any], str]] = {
@@ -97,64 +97,64 @@ TOO_LONG: dict[str, tuple[int, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", TOO_LONG, ids=lambda case: case.replace(" ", "_"))
-async def test_a_question_that_is_too_long_names_the_window_and_the_setting(endpoint: Endpoint, sandbox: SandboxModel, case: str) -> None:
+async def test_a_question_that_is_too_long_names_the_window_and_the_setting(endpoint: OpenAIEndpoint, sandbox: SandboxModel, case: str) -> None:
     status, error, window = TOO_LONG[case]
     sandbox.script.next.append({"status": status, "error": error})
-    assert await said(endpoint) == Trouble(
+    assert await said(endpoint) == EndpointFailure(
         f"the question is longer than the model's window{window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False
     )
     assert len(sandbox.script.asked) == 1, "it would not be shorter the second time"
 
 
-async def test_a_window_that_is_too_small_takes_no_parameter_from_the_next_question(endpoint: Endpoint, sandbox: SandboxModel) -> None:
+async def test_a_window_that_is_too_small_takes_no_parameter_from_the_next_question(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
     status, error, _ = TOO_LONG["vllm and room for the answer"]
     sandbox.script.next.append({"status": status, "error": error})
     await said(endpoint)
-    assert isinstance(await said(endpoint), Reply)
+    assert isinstance(await said(endpoint), ModelReply)
     assert sandbox.script.asked[0].keys() == sandbox.script.asked[1].keys()
 
 
 @pytest.mark.parametrize(
     "strange", [{"n_ctx": [1], "code": {}, "type": []}, {"message": ["context", "size"], "n_ctx": "many"}, {}, None, "no", 7]
 )
-async def test_a_refusal_of_any_form_is_a_sentence(endpoint: Endpoint, sandbox: SandboxModel, strange: Any) -> None:
+async def test_a_refusal_of_any_form_is_a_sentence(endpoint: OpenAIEndpoint, sandbox: SandboxModel, strange: Any) -> None:
     sandbox.script.next.append({"status": 400, "error": strange})
     answer = await said(endpoint)
-    assert isinstance(answer, Trouble)
+    assert isinstance(answer, EndpointFailure)
     assert answer.why.startswith("the model's endpoint refuses the question")
 
 
-async def test_a_server_that_still_loads_its_model_is_asked_once_more(endpoint: Endpoint, sandbox: SandboxModel) -> None:
+async def test_a_server_that_still_loads_its_model_is_asked_once_more(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
     loading = {"status": 503, "error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
     sandbox.script.next.append(loading)
-    assert isinstance(await said(endpoint), Reply)
+    assert isinstance(await said(endpoint), ModelReply)
     sandbox.script.next.extend([loading] * 2)
-    assert await said(endpoint) == Trouble("the model's server is still loading the model", again=True)
+    assert await said(endpoint) == EndpointFailure("the model's server is still loading the model", again=True)
 
 
-async def test_a_server_that_is_busy_says_so(endpoint: Endpoint, sandbox: SandboxModel) -> None:
+async def test_a_server_that_is_busy_says_so(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
     sandbox.script.next.extend([{"status": 503, "error": {"message": "no slot available", "type": "unavailable_error", "code": 503}}] * 2)
-    assert await said(endpoint) == Trouble("the model's endpoint is busy or not ready (status 503)", again=True)
+    assert await said(endpoint) == EndpointFailure("the model's endpoint is busy or not ready (status 503)", again=True)
 
 
 @pytest.mark.parametrize(
     "message", ["JSON schema error at #/properties/a: unrecognized type", "Failed to initialize samplers: failed to parse grammar"]
 )
-async def test_a_server_that_cannot_read_the_shape_is_asked_without(endpoint: Endpoint, sandbox: SandboxModel, message: str) -> None:
+async def test_a_server_that_cannot_read_the_shape_is_asked_without(endpoint: OpenAIEndpoint, sandbox: SandboxModel, message: str) -> None:
     sandbox.script.next.append({"status": 400, "error": {"code": 400, "message": message, "type": "invalid_request_error"}})
-    assert isinstance(await said(endpoint), Reply)
+    assert isinstance(await said(endpoint), ModelReply)
     assert ["response_format" in body for body in sandbox.script.asked] == [True, False]
 
 
-async def test_the_first_answer_is_the_likeliest_and_further_ones_are_drawn(endpoint: Endpoint, sandbox: SandboxModel) -> None:
-    question = ask("judge", {}, {"Findings": "0: Xid 79"})
+async def test_the_first_answer_is_the_likeliest_and_further_ones_are_drawn(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
+    question = build_question("judge", {}, {"Findings": "0: Xid 79"})
     for sample in (0, 1, 2):
         await endpoint.ask(replace(question, sample=sample), "judge", SHAPE)
     assert [body["temperature"] for body in sandbox.script.asked] == [0, 0.7, 0.7]
 
 
 async def test_an_answer_may_be_kept_short(url: str, sandbox: SandboxModel) -> None:
-    endpoint = Endpoint(url, "key", "some-model", most_out=60)
+    endpoint = OpenAIEndpoint(url, "key", "some-model", most_out=60)
     await said(endpoint)
     await endpoint.aclose()
     assert sandbox.script.asked[0]["max_completion_tokens"] == 60

@@ -6,9 +6,9 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.engine.assess import BEHIND, Assessment, assess
-from graph.engine.prepare import gather
-from graph.engine.verdict import SetAside, Verdicts, stand
+from graph.engine.assess import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
+from graph.engine.prepare import prepare_facts
+from graph.engine.verdict import SetAsideBelief, RootCauseSelection, judge_label
 from graph.state import Verdict
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0
@@ -28,22 +28,22 @@ from tests.support.fakes_graph import (
     leaf,
     lens,
 )
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 HOSTS = ("n1", "n2", "n3")
 
 
 def look(facts: list[Fact], hosts: tuple[str, ...] = HOSTS, priors: dict[str, float] | None = None) -> Assessment:
-    return assess(facts, lens(), hosts, priors, T0)
+    return assess_facts(facts, lens(), hosts, priors, T0)
 
 
 def labels(now: Assessment) -> list[str]:
-    return [row.label for row in now.root_causes()]
+    return [row.label for row in now.list_root_causes()]
 
 
 def test_a_decisive_fact_confirms_the_device_that_shows_it() -> None:
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu3")))
-    (cause,) = now.root_causes()
+    (cause,) = now.list_root_causes()
     assert (cause.label, cause.hosts, cause.devices) == (LOST, ("n2",), ("n2/gpu3",))
     assert cause.verdict == "confirmed"
     assert cause.confidence >= 0.95
@@ -70,41 +70,41 @@ def test_a_lens_finds_the_checks_that_set_a_key_whatever_catalogue_it_has() -> N
     whole = lens()
     few = replace(whole, checks={"joblog": whole.checks["joblog"]})
     for one in TAXONOMY.leaves.values():
-        keys = set(whole.decisive_keys(one))
-        assert [row.id for row in whole.deciding(one)] == [row.id for row in whole.passive() if keys & set(row.establishes)]
-        assert {row.id for key in keys for row in few.establishing(key)} <= {"joblog"}
-    assert [row.id for row in few.establishing("job.error")] == ["joblog"]
+        keys = set(whole.list_decisive_keys(one))
+        assert [row.id for row in whole.list_deciding_checks(one)] == [row.id for row in whole.list_passive_checks() if keys & set(row.establishes)]
+        assert {row.id for key in keys for row in few.list_establishing_checks(key)} <= {"joblog"}
+    assert [row.id for row in few.list_establishing_checks("job.error")] == ["joblog"]
 
 
 def test_a_blind_check_is_inconclusive_where_it_would_decide() -> None:
     facts = [row for row in healthy(*HOSTS) if (row.host, row.check) != ("n2", "dmesg")]
-    now = look([*facts, blind("dmesg", Status.TIMEOUT, "no answer within 20 s", "n2")])
+    now = look([*facts, build_unobserved_fact("dmesg", Status.TIMEOUT, "no answer within 20 s", "n2")])
     assert now.finding == "abstained"
-    assert now.standings[OOM].verdict == "inconclusive", "the counter hints, only the kernel log would tell"
-    assert now.standings[LOST].verdict == "rejected", "the bus was looked at and every GPU answers"
-    assert now.standings[HOT].verdict == "rejected"
-    assert [(b.host, b.check, b.why) for b in now.could_not_look()] == [("n2", "dmesg", "no answer within 20 s")]
+    assert now.label_verdicts[OOM].verdict == "inconclusive", "the counter hints, only the kernel log would tell"
+    assert now.label_verdicts[LOST].verdict == "rejected", "the bus was looked at and every GPU answers"
+    assert now.label_verdicts[HOT].verdict == "rejected"
+    assert [(b.host, b.check, b.why) for b in now.list_unobserved()] == [("n2", "dmesg", "no answer within 20 s")]
 
 
 def test_what_one_silent_host_leaves_undecided_is_said_of_that_host_and_not_of_the_one_that_hints_at_it() -> None:
     facts = [row for row in healthy(*HOSTS) if row.host != "n3"]
-    now = look([*facts, *(blind(check.id, Status.TIMEOUT, "no answer", "n3") for check in lens().checks.values())], priors={LOST: 0.5})
-    assert now.standings[LOST].because.startswith("could not look: n3:")
-    assert (now.hypothesis(LOST).hosts, now.hypothesis(LOST).devices) == (("n3",), ())
+    now = look([*facts, *(build_unobserved_fact(check.id, Status.TIMEOUT, "no answer", "n3") for check in lens().checks.values())], priors={LOST: 0.5})
+    assert now.label_verdicts[LOST].because.startswith("could not look: n3:")
+    assert (now.build_hypothesis(LOST).hosts, now.build_hypothesis(LOST).devices) == (("n3",), ())
 
 
 def test_what_decides_and_could_not_be_looked_at_is_never_rejected() -> None:
     facts = [row for row in healthy(*HOSTS) if row.check != "ibstat"]
-    now = look([*facts, *(blind("ibstat", Status.DENIED, "permission denied", host) for host in HOSTS)])
-    assert now.standings[NO_SM].verdict == "inconclusive"
-    assert "permission denied" in now.standings[NO_SM].because
+    now = look([*facts, *(build_unobserved_fact("ibstat", Status.DENIED, "permission denied", host) for host in HOSTS)])
+    assert now.label_verdicts[NO_SM].verdict == "inconclusive"
+    assert "permission denied" in now.label_verdicts[NO_SM].because
 
 
 def test_a_log_line_alone_accuses_no_machine_but_may_prove_a_users_mistake() -> None:
     now = look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 3")), priors={LOST: 2.0})
     assert now.finding == "abstained", "abnormal and unexplained"
     now = look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "collective_desync", "rank 3")))
-    (cause,) = now.root_causes()
+    (cause,) = now.list_root_causes()
     assert (cause.label, cause.hosts) == (DESYNC, ())
 
 
@@ -144,19 +144,19 @@ def test_a_cause_explains_its_consequences_away() -> None:
     )
     now = look(facts)
     assert labels(now) == [OOM]
-    assert now.standings[DESYNC].verdict == "rejected"
-    assert now.standings[DESYNC].because == "a consequence of Oom on n2"
+    assert now.label_verdicts[DESYNC].verdict == "rejected"
+    assert now.label_verdicts[DESYNC].because == "a consequence of Oom on n2"
 
 
 def test_two_causes_on_two_hosts_are_both_named() -> None:
     facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), fact("n3", "dmesg", "kernel.xid", 79, "gpu0"))
     now = look(facts)
-    assert {row.label: row.hosts for row in now.root_causes()} == {OOM: ("n2",), LOST: ("n3",)}
+    assert {row.label: row.hosts for row in now.list_root_causes()} == {OOM: ("n2",), LOST: ("n3",)}
 
 
 def test_the_same_fault_on_two_hosts_is_one_cause() -> None:
     facts = instead(healthy(*HOSTS), *(fact(host, "dmesg", "kernel.xid", 79, "gpu1") for host in ("n1", "n3")))
-    (cause,) = look(facts).root_causes()
+    (cause,) = look(facts).list_root_causes()
     assert cause.devices == ("n1/gpu1", "n3/gpu1")
     assert {e.host for e in cause.evidence} == {"n1", "n3"}
 
@@ -164,18 +164,18 @@ def test_the_same_fault_on_two_hosts_is_one_cause() -> None:
 def test_what_only_one_node_shows_is_no_fault_of_the_fabric() -> None:
     assert labels(look(instead(healthy(*HOSTS), fact("n2", "ibstat", "ib.sm_lid", 0, "mlx5_0")))) == []
     facts = instead(healthy(*HOSTS), *(fact(host, "ibstat", "ib.sm_lid", 0, "mlx5_0") for host in HOSTS))
-    (cause,) = look(facts).root_causes()
+    (cause,) = look(facts).list_root_causes()
     assert (cause.label, cause.hosts) == (NO_SM, ())
 
 
 def test_a_hot_rack_is_told_from_hot_gpus() -> None:
     racks = {"n1": "r1", "n2": "r1", "n3": "r2"}
     hot = [fact(host, "smi", "gpu.throttle.hw_thermal", True, f"gpu{n}") for host in ("n1", "n2") for n in range(4)]
-    now = assess(instead(healthy(*HOSTS), *hot), lens(racks=racks), HOSTS, {}, T0)
-    (cause,) = now.root_causes()
+    now = assess_facts(instead(healthy(*HOSTS), *hot), lens(racks=racks), HOSTS, {}, T0)
+    (cause,) = now.list_root_causes()
     assert (cause.label, cause.hosts, cause.devices) == (RACK, ("n1", "n2"), ("rack:r1",))
     single = [fact(host, "smi", "gpu.throttle.hw_thermal", True, "gpu1") for host in ("n1", "n2")]
-    now = assess(instead(healthy(*HOSTS), *single), lens(racks=racks), HOSTS, {}, T0)
+    now = assess_facts(instead(healthy(*HOSTS), *single), lens(racks=racks), HOSTS, {}, T0)
     assert labels(now) == [HOT]
 
 
@@ -191,7 +191,7 @@ def test_heavy_evidence_against_a_decisive_fact_is_a_contradiction() -> None:
         },
         {},
     )
-    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
+    now = assess_facts(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "facts disagree about A on n1/gpu1" in now.why_unsure[0]
 
@@ -199,7 +199,7 @@ def test_heavy_evidence_against_a_decisive_fact_is_a_contradiction() -> None:
 def test_two_labels_that_the_same_evidence_fits_equally_are_not_guessed_between() -> None:
     both = [clue("x", "kernel.xid", "value == 79", 9, decisive=True)]
     rivals = Taxonomy({label: leaf(label, "gpu", *both) for label in ("GPU.BUS.A", "GPU.BUS.B")}, {})
-    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
+    now = assess_facts(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "equally" in now.why_unsure[0]
     assert {row.verdict for row in now.settled.aside} == {"inconclusive"}
@@ -210,32 +210,32 @@ def test_what_is_set_aside_says_its_verdict_as_a_value_whatever_the_words() -> N
     row = now.roots[0]
     verdicts: tuple[Verdict, ...] = ("rejected", "inconclusive")
     for verdict in verdicts:
-        aside = Verdicts(aside=(SetAside(row, verdict, "cannot or can, the words decide nothing"),))
-        assert stand(row.leaf, [row], aside, now.coverage).verdict == verdict
+        aside = RootCauseSelection(aside=(SetAsideBelief(row, verdict, "cannot or can, the words decide nothing"),))
+        assert judge_label(row.leaf, [row], aside, now.coverage).verdict == verdict
 
 
 def test_an_exclusive_check_that_was_run_can_reject() -> None:
     now = look(healthy(*HOSTS))
-    assert now.standings[SLOW_LINK].verdict == "inconclusive"
+    assert now.label_verdicts[SLOW_LINK].verdict == "inconclusive"
     now = look([*healthy(*HOSTS), *(fact(host, "nccl1", "nccl.busbw_max", 395.0) for host in HOSTS)])
-    assert now.standings[SLOW_LINK].verdict == "rejected"
+    assert now.label_verdicts[SLOW_LINK].verdict == "rejected"
     now = look([*healthy(*HOSTS), fact("n1", "nccl1", "nccl.busbw_max", 120.0)])
     assert labels(now) == [SLOW_LINK]
 
 
 def test_an_exclusive_check_that_was_skipped_rejects_nothing_and_is_not_asked_again() -> None:
     now = look([*healthy(*HOSTS), *(fact(host, "nccl1", "check.skipped", "busy") for host in HOSTS)])
-    assert now.standings[SLOW_LINK].verdict == "inconclusive"
-    assert now.coverage.blind_spots() == []
+    assert now.label_verdicts[SLOW_LINK].verdict == "inconclusive"
+    assert now.coverage.list_unobserved_checks() == []
     assert {(host, "nccl1") for host in HOSTS} <= now.coverage.asked
 
 
 def test_a_silent_host_is_evidence_only_where_others_answer() -> None:
-    dark = [blind(check, Status.UNREACHABLE, "no route", "n2") for check in ("smi", "dmesg", "lspci")]
-    (silence,) = [row for row in gather([*healthy("n1"), *dark]) if row.key == "host.reachable"]
+    dark = [build_unobserved_fact(check, Status.UNREACHABLE, "no route", "n2") for check in ("smi", "dmesg", "lspci")]
+    (silence,) = [row for row in prepare_facts([*healthy("n1"), *dark]) if row.key == "host.reachable"]
     assert (silence.host, silence.value) == ("n2", False)
-    assert not [row for row in gather(dark) if row.key == "host.reachable"]
-    assert [(b.host, b.check) for b in look([*healthy("n1", "n3"), *dark]).could_not_look()] == [("n2", "all")]
+    assert not [row for row in prepare_facts(dark) if row.key == "host.reachable"]
+    assert [(b.host, b.check) for b in look([*healthy("n1", "n3"), *dark]).list_unobserved()] == [("n2", "all")]
 
 
 def test_a_pci_address_and_a_gpu_number_are_one_device() -> None:
@@ -243,13 +243,13 @@ def test_a_pci_address_and_a_gpu_number_are_one_device() -> None:
         *instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "0000:9B:00.0")),
         fact("n1", "smi", "gpu.bdf", "0000:9b:00.0", "gpu5"),
     ]
-    (cause,) = look(facts, ("n1",)).root_causes()
+    (cause,) = look(facts, ("n1",)).list_root_causes()
     assert cause.devices == ("n1/gpu5",)
 
 
 def test_an_adapter_that_is_gone_gets_the_one_name_that_is_missing() -> None:
     ports = [fact(host, "ibstat", "ib.state", "Active", name) for host, names in {"n1": "012", "n2": "02"}.items() for name in names]
-    (lost,) = [row for row in gather([*ports, fact("n2", "dmesg", "kernel.mlx5", "fw_fatal", "0000:9a:00.0")]) if row.key == "kernel.mlx5"]
+    (lost,) = [row for row in prepare_facts([*ports, fact("n2", "dmesg", "kernel.mlx5", "fw_fatal", "0000:9a:00.0")]) if row.key == "kernel.mlx5"]
     assert lost.device == "1"
 
 
@@ -268,7 +268,7 @@ def test_a_tenants_words_never_explain_a_machines_error_away() -> None:
         {},
     )
     facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu1"), fact("n1", "joblog", "job.error", "x"))
-    assert {row.label for row in assess(facts, lens(rivals), HOSTS, {}, T0).root_causes()} == {LOST, DESYNC}
+    assert {row.label for row in assess_facts(facts, lens(rivals), HOSTS, {}, T0).list_root_causes()} == {LOST, DESYNC}
 
 
 def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> None:
@@ -283,12 +283,12 @@ def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> 
 def test_where_nobody_told_the_racks_hot_hosts_are_taken_together() -> None:
     hosts = tuple(f"n{n}" for n in range(1, 7))
     hot = [fact(host, "smi", "gpu.throttle.hw_thermal", True, f"gpu{n}") for host in hosts[:2] for n in range(4)]
-    (cause,) = look(instead(healthy(*hosts), *hot), hosts).root_causes()
+    (cause,) = look(instead(healthy(*hosts), *hot), hosts).list_root_causes()
     assert (cause.label, cause.hosts, cause.devices) == (RACK, hosts[:2], ())
 
 
 def test_shared_facts_say_how_many_share_them() -> None:
-    ready = gather([fact(host, "dmesg", "kernel.xid", 31, "gpu1") for host in HOSTS])
+    ready = prepare_facts([fact(host, "dmesg", "kernel.xid", 31, "gpu1") for host in HOSTS])
     assert {row.attrs["hosts_with_same"] for row in ready} == {3}
 
 
@@ -330,16 +330,16 @@ def test_irrelevant_noise_does_not_flip_a_verdict(noise: list[Fact]) -> None:
 def _desync_on_n2(unseen: str) -> Assessment:
     said = fact("n2", "joblog", "job.error", "collective_desync")
     facts = [row for row in instead(healthy(*HOSTS), said) if (row.host, row.check) != (unseen, "dmesg")]
-    return look([*facts, blind("dmesg", Status.TIMEOUT, "no answer within 30 s", unseen)])
+    return look([*facts, build_unobserved_fact("dmesg", Status.TIMEOUT, "no answer within 30 s", unseen)])
 
 
 def test_a_cause_is_less_sure_while_what_it_would_follow_from_could_not_be_looked_at() -> None:
-    (cause,) = _desync_on_n2("n2").root_causes()
-    assert (cause.label, cause.verdict, cause.confidence) == (DESYNC, "confirmed", BEHIND)
+    (cause,) = _desync_on_n2("n2").list_root_causes()
+    assert (cause.label, cause.verdict, cause.confidence) == (DESYNC, "confirmed", MAX_CONTESTED_CONFIDENCE)
     assert "it would follow from Oom, which could not be looked at" in cause.because
 
 
 def test_a_look_that_failed_elsewhere_makes_no_cause_less_sure() -> None:
-    (cause,) = _desync_on_n2("n1").root_causes()
+    (cause,) = _desync_on_n2("n1").list_root_causes()
     assert cause.confidence >= 0.95
     assert "follow" not in cause.because

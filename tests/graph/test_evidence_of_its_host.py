@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
@@ -114,7 +114,7 @@ CONTRADICTED: tuple[tuple[str, tuple[Seen, ...], Seen], ...] = (
 
 
 def look(*facts: Fact, hosts: Sequence[str] = ("a", "b", "c"), taxonomy: Taxonomy = TAXONOMY) -> Assessment:
-    return assess(facts, Lens(taxonomy, CHECKS, lambda host, key, device: 0 if key == "nvlink.inactive" else None), hosts, opened=T0)
+    return assess_facts(facts, ReferenceData(taxonomy, CHECKS, lambda host, key, device: 0 if key == "nvlink.inactive" else None), hosts, opened=T0)
 
 
 EXPLAINS = ("SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.NVLINK.Link_Inactive")
@@ -123,7 +123,7 @@ EXPLAINS = ("SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "GPU.BUS.Fallen_Of
 
 def only(label: str) -> Taxonomy:
     """Return a taxonomy in which no other cause competes."""
-    return TAXONOMY.without(*(other for other in TAXONOMY.leaves if other not in (label, *EXPLAINS)))
+    return TAXONOMY.without_labels(*(other for other in TAXONOMY.leaves if other not in (label, *EXPLAINS)))
 
 
 def log_odds(now: Assessment, label: str, host: str) -> float:
@@ -136,11 +136,11 @@ def test_a_contradiction_counts_on_the_same_host_and_not_on_another(label: str, 
     alone = look(*shown, taxonomy=taxonomy)
     elsewhere = look(*shown, against.on("b"), taxonomy=taxonomy)
     here = look(*shown, against.on("a"), taxonomy=taxonomy)
-    assert alone.standings[label].verdict == "confirmed"
-    assert elsewhere.standings[label].verdict == "confirmed"
+    assert alone.label_verdicts[label].verdict == "confirmed"
+    assert elsewhere.label_verdicts[label].verdict == "confirmed"
     assert log_odds(elsewhere, label, "a") == log_odds(alone, label, "a")
     assert log_odds(here, label, "a") < log_odds(alone, label, "a") - 2
-    assert here.standings[label].verdict != "confirmed"
+    assert here.label_verdicts[label].verdict != "confirmed"
 
 
 OF_DEVICES: tuple[tuple[str, Seen, Seen, Seen], ...] = (
@@ -179,8 +179,8 @@ LOSS = "SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss"
 
 def test_of_two_hosts_with_a_cause_only_the_contradicted_one_is_left_out() -> None:
     now = look(RELOAD.on("a"), LOST_INSIDE.on("a"), RELOAD.on("b"), LOST_INSIDE.on("b"), SMI_FAILS.on("b"))
-    assert now.standings[LOSS].verdict == "confirmed"
-    assert now.shown[LOSS] == {"a"}
+    assert now.label_verdicts[LOSS].verdict == "confirmed"
+    assert now.hosts_by_cause[LOSS] == {"a"}
 
 
 def test_clues_of_different_hosts_do_not_add_up() -> None:
@@ -191,9 +191,9 @@ def test_clues_of_different_hosts_do_not_add_up() -> None:
 
 def test_a_log_that_several_hosts_read_is_contradicted_on_each() -> None:
     told = [Seen("joblog", "job.error", value).on(host) for value in ("nvml_unknown_error", "cuda_no_device") for host in ("a", "b")]
-    assert look(*told, taxonomy=only(LOSS)).standings[LOSS].verdict == "confirmed"
-    assert look(*told, SMI_FAILS.on("b"), taxonomy=only(LOSS)).standings[LOSS].verdict != "confirmed"
-    assert look(*told, SMI_FAILS.on("c"), taxonomy=only(LOSS)).standings[LOSS].verdict == "confirmed"
+    assert look(*told, taxonomy=only(LOSS)).label_verdicts[LOSS].verdict == "confirmed"
+    assert look(*told, SMI_FAILS.on("b"), taxonomy=only(LOSS)).label_verdicts[LOSS].verdict != "confirmed"
+    assert look(*told, SMI_FAILS.on("c"), taxonomy=only(LOSS)).label_verdicts[LOSS].verdict == "confirmed"
 
 
 OF_THE_JOB: tuple[tuple[str, Seen, Seen], ...] = (

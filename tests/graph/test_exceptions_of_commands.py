@@ -4,9 +4,9 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.conversation.intents import Intent
-from graph.conversation.read import in_plain_notation, read
-from graph.conversation.said import ALL, Said, Vocabulary
-from graph.incident.visible import vocabulary
+from graph.conversation.read import in_plain_notation, parse_message
+from graph.conversation.said import ALL, ParsedMessage, Vocabulary
+from graph.incident.visible import build_vocabulary
 from tests.support.talk import HERE, Talk, case_of
 
 WISH, RECHECK = Intent.WISH_REMEDY, Intent.RECHECK
@@ -16,11 +16,11 @@ N1, N2, N3, N4 = "gpu-001", "gpu-002", "gpu-003", "gpu-004"
 @pytest.fixture(scope="module")
 def names() -> Vocabulary:
     ports = Talk.over(staged(case_of(), controller="slurm-controller")).ports
-    return vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
+    return build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
 
 
-def understood(text: str, names: Vocabulary) -> Said:
-    return read(text, names, case_of().t0)
+def understood(text: str, names: Vocabulary) -> ParsedMessage:
+    return parse_message(text, names, case_of().t0)
 
 
 # fmt: off

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.exchange.build import Secrecy, build_ticket
-from graph.exchange.document import FORMAT, MOST_BYTES, FactStatus, Outcomes
-from graph.exchange.evidence import evidence_of
-from graph.exchange.read import BadTicket, read_ticket
-from graph.exchange.signing_away import SigningAway
-from graph.rows import IncidentRows
-from graph.state import LadderOutcome
+from graph.exchange.build import ExportPrivacy, build_ticket_document
+from graph.exchange.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, FactStatus, AttemptOutcome
+from graph.exchange.evidence import build_item_data
+from graph.exchange.read import BadTicket, parse_ticket
+from graph.exchange.signing_away import Pseudonymizer
+from graph.rows import IncidentView
+from graph.state import RemediationOutcome
 from tests.support.tickets import MADE, SALT, known, public, ticket
 from tools.fact import Fact, Status
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 HOSTS = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 
@@ -28,15 +28,15 @@ def fact(**row: Any) -> Fact:
 
 def test_a_ticket_holds_the_investigation_and_is_read_as_it_was_written() -> None:
     made = ticket()
-    assert (made.format, made.incident, made.job, made.hosts) == (FORMAT, "inc-1", "4711", ("gpu-[001-004]",))
+    assert (made.format, made.incident, made.job, made.hosts) == (DOCUMENT_FORMAT, "inc-1", "4711", ("gpu-[001-004]",))
     best = made.hypotheses[0]
     assert (best.label, best.verdict, best.devices) == ("GPU.BUS.Fallen_Off_Bus", "confirmed", ("gpu-003/gpu5",))
     assert {"rejected"} <= {row.verdict for row in made.hypotheses}
     assert ("gpu-003", "kernel.xid", 79) in {(row.host, row.key, row.value) for row in made.facts}
     assert ("driver.version", ("gpu-[001-004]",)) in {(row.what, row.hosts) for row in made.versions}
     assert made.said[0].text == "job 4711 hangs on gpu-[001-004]"
-    assert len(made.canonical()) < MOST_BYTES / 4
-    assert read_ticket(made.canonical()).document == made
+    assert len(made.to_canonical_bytes()) < MAX_DOCUMENT_BYTES / 4
+    assert parse_ticket(made.to_canonical_bytes()).document == made
 
 
 def test_words_of_everybody_stay_readable() -> None:
@@ -58,7 +58,7 @@ def test_no_name_of_the_workload_and_no_address_leaves(leaks: str) -> None:
         fact(key="site.loader", check=leaks[:20], value=leaks, attrs={"wrong": True}),
     )
     made = ticket(words=f"{leaks} hangs on gpu-003", facts=rows)
-    assert leaks not in (sent := json.dumps(json.loads(made.canonical()), ensure_ascii=False))
+    assert leaks not in (sent := json.dumps(json.loads(made.to_canonical_bytes()), ensure_ascii=False))
     assert not [part for part in leaks.replace("/", ".").split(".") if len(part) > 7 and part in sent]
     assert made.signatures
 
@@ -66,19 +66,19 @@ def test_no_name_of_the_workload_and_no_address_leaves(leaks: str) -> None:
 def test_a_name_that_was_learnt_is_signed_though_it_is_a_word_of_everybody() -> None:
     learnt = fact(key="container.status", check="docker", value="running", attrs={"name": "training", "image": "image"})
     made = ticket(words="training hangs", facts=(learnt,))
-    away = SigningAway(SALT, public(), HOSTS, {"training"})
-    assert made.said[0].text == f"{away.sign('training')} hangs"
+    away = Pseudonymizer(SALT, public(), HOSTS, {"training"})
+    assert made.said[0].text == f"{away.sign_name('training')} hangs"
 
 
 def test_the_same_name_has_the_same_signature_and_another_salt_another() -> None:
-    one, two = SigningAway(SALT, public()), SigningAway(b"t" * 32, public())
-    assert one.text("Moonshot-70B") == one.text("moonshot-70b") != two.text("moonshot-70b")
-    assert one.signed(["moonshot-70b"]) == {one.sign("moonshot-70b"): "model"}
+    one, two = Pseudonymizer(SALT, public()), Pseudonymizer(b"t" * 32, public())
+    assert one.pseudonymize_text("Moonshot-70B") == one.pseudonymize_text("moonshot-70b") != two.pseudonymize_text("moonshot-70b")
+    assert one.find_signatures(["moonshot-70b"]) == {one.sign_name("moonshot-70b"): "model"}
 
 
 def test_a_secret_leaves_neither_as_it_is_nor_signed() -> None:
     made = ticket(words="export HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 and it hangs")
-    assert "hf_abc" not in made.canonical().decode()
+    assert "hf_abc" not in made.to_canonical_bytes().decode()
     assert "redacted" in made.said[0].text
 
 
@@ -93,16 +93,16 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=6, max_size=14).filter(la
     ),
 )
 def test_whatever_name_stands_wherever_in_a_text_it_does_not_leave(name: str, frame: str) -> None:
-    away = SigningAway(SALT, public(), HOSTS)
+    away = Pseudonymizer(SALT, public(), HOSTS)
     said = f"NCCL WARN before {frame.format(name)} after gpu-003"
-    made = away.text(said)
+    made = away.pseudonymize_text(said)
     assert name not in made.lower()
     assert "NCCL WARN before" in made
-    assert away.text(made) == away.text(away.text(made))
+    assert away.pseudonymize_text(made) == away.pseudonymize_text(away.pseudonymize_text(made))
 
 
 def written(**changed: Any) -> bytes:
-    plain = {"format": FORMAT, "incident": "inc-1", "made": "2026-05-20T04:00:00Z"}
+    plain = {"format": DOCUMENT_FORMAT, "incident": "inc-1", "made": "2026-05-20T04:00:00Z"}
     return json.dumps({**plain, **changed}).encode()
 
 
@@ -114,7 +114,7 @@ def written(**changed: Any) -> bytes:
         (b"[]", "mapping"),
         (b"[" * 100_000, "no JSON"),
         (b'{"format":"rackmedic-ticket/1","incident":NaN}', "NaN"),
-        (b" " * (MOST_BYTES + 1), "at most"),
+        (b" " * (MAX_DOCUMENT_BYTES + 1), "at most"),
         (written(format="rackmedic-ticket/2"), "format: version 2 is not known"),
         (written(format="something"), "format"),
         (written(incident="../../etc"), "incident"),
@@ -131,18 +131,18 @@ def written(**changed: Any) -> bytes:
 )
 def test_what_is_no_ticket_is_refused_by_the_name_of_the_field(raw: bytes, says: str) -> None:
     with pytest.raises(BadTicket, match=says):
-        read_ticket(raw)
+        parse_ticket(raw)
 
 
 def test_fields_of_a_newer_writer_are_passed_over_and_named() -> None:
     raw = written(colour="red", facts=[{"check": "smi", "key": "gpu.count", "value": 7, "mood": 1}])
-    read = read_ticket(raw)
+    read = parse_ticket(raw)
     assert read.ignored == ("colour", "facts.mood")
     assert read.document.facts[0].value == 7
 
 
 def test_what_is_read_holds_no_secret() -> None:
-    read = read_ticket(written(said=[{"text": "password=hunter2hunter2 hangs"}]))
+    read = parse_ticket(written(said=[{"text": "password=hunter2hunter2 hangs"}]))
     assert "hunter2" not in read.document.said[0].text
 
 
@@ -157,12 +157,12 @@ ANYTHING = st.recursive(
 def test_no_document_of_a_stranger_breaks_the_reader(value: Any) -> None:
     for raw in (json.dumps(value).encode(), written(facts=value), written(hypotheses=[value]), written(hosts=value, logs=value)):
         with contextlib.suppress(BadTicket):
-            assert read_ticket(raw).document.format == FORMAT
+            assert parse_ticket(raw).document.format == DOCUMENT_FORMAT
 
 
 def test_the_documents_lists_are_those_of_the_product() -> None:
     assert set(get_args(FactStatus)) == {status.value for status in Status}
-    assert set(get_args(Outcomes)) == set(get_args(LadderOutcome))
+    assert set(get_args(AttemptOutcome)) == set(get_args(RemediationOutcome))
 
 
 def test_a_thousand_hosts_and_more_facts_than_fit_are_a_document_that_is_read() -> None:
@@ -178,17 +178,17 @@ def test_a_thousand_hosts_and_more_facts_than_fit_are_a_document_that_is_read() 
         )
         for n, host in enumerate(hosts[:200])
     ]
-    made = build_ticket(IncidentRows({**rows.stored, "brief": brief}), many, Secrecy(SALT, public()), MADE)
-    raw = made.canonical()
-    assert len(raw) < MOST_BYTES
+    made = build_ticket_document(IncidentView({**rows.stored, "brief": brief}), many, ExportPrivacy(SALT, public()), MADE)
+    raw = made.to_canonical_bytes()
+    assert len(raw) < MAX_DOCUMENT_BYTES
     assert made.left_out > 0
-    assert read_ticket(raw).document == made
-    assert tuple(name for part in made.hosts for name in expand(part)) == hosts
+    assert parse_ticket(raw).document == made
+    assert tuple(name for part in made.hosts for name in expand_host_range(part)) == hosts
 
 
 def test_hosts_that_are_no_ranges_name_nobody() -> None:
-    document = read_ticket(written(hosts=["gpu-[9-1]"])).document
-    assert evidence_of(document)["hosts"] == ""
-    assert evidence_of(read_ticket(written(hosts=["gpu-[1-9999]", "b[1-9999]"])).document)["hosts"] == ""
+    document = parse_ticket(written(hosts=["gpu-[9-1]"])).document
+    assert build_item_data(document)["hosts"] == ""
+    assert build_item_data(parse_ticket(written(hosts=["gpu-[1-9999]", "b[1-9999]"])).document)["hosts"] == ""
     with pytest.raises(BadTicket, match="hosts"):
-        read_ticket(written(hosts=["-rf /"]))
+        parse_ticket(written(hosts=["-rf /"]))

@@ -5,33 +5,33 @@ from collections.abc import Sequence
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
-from graph.engine.schedule import exclusive_offers
-from graph.reading.complaints import measured_complaints
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
+from graph.engine.schedule import rank_exclusive_offers
+from graph.reading.complaints import find_measuring_checks
 from graph.state import Attachment
 from kb.taxonomy.reader import load_taxonomy
-from kb.taxonomy.symptoms import symptoms_in
+from kb.taxonomy.symptoms import find_symptoms
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
 
 NODES = ("gpu-001", "gpu-002", "gpu-003")
-LENS = Lens(load_taxonomy().decidable, CHECKS)
+LENS = ReferenceData(load_taxonomy().decidable, CHECKS)
 BROAD = dict.fromkeys(LENS.taxonomy.leaves, 2.0)
 """The most that words and history may say for any cause."""
 
 
 def weighed(text: str, asked: Sequence[str] = (), *more: Fact) -> Assessment:
     """Three hosts of which every passive check says nothing abnormal."""
-    calm = [Fact(check.id, "", status=Status.ABSENT, host=host, time=T0) for host in NODES for check in LENS.passive()]
-    symptoms = symptoms_in(text)
-    return assess([*calm, *more], LENS, NODES, BROAD, T0, symptoms, asked, measured_complaints(text, symptoms))
+    calm = [Fact(check.id, "", status=Status.ABSENT, host=host, time=T0) for host in NODES for check in LENS.list_passive_checks()]
+    symptoms = find_symptoms(text)
+    return assess_facts([*calm, *more], LENS, NODES, BROAD, T0, symptoms, asked, find_measuring_checks(text, symptoms))
 
 
 def offers(now: Assessment) -> dict[str, tuple[str, ...]]:
-    return {offer.check: offer.hosts for offer in exclusive_offers(now)}
+    return {offer.check: offer.hosts for offer in rank_exclusive_offers(now)}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_finding_on_one_host_asks_for_its_test_there_alone() -> None:
 
 def test_a_slow_word_without_what_is_slow_measures_nothing() -> None:
     for text in ("training is slow", "gpu-001 is slow", "all_reduce hangs", "all_reduce times out"):
-        assert measured_complaints(text, symptoms_in(text)) == ()
+        assert find_measuring_checks(text, find_symptoms(text)) == ()
 
 
 @pytest.mark.slow
@@ -106,4 +106,4 @@ async def test_busy_hosts_see_a_card_only_where_it_is_asked_for(text: str, log: 
     talk = Talk.over(staged(case_of(nodes=NODES)))
     given = [Attachment(name="kern.log", text=f"Nov 20 03:00:00 gpu-099 kernel: {log}\n")] if log else []
     await talk.reports(text, *given)
-    assert [row.target for row in (await talk.rows()).ladders] == ([target] if target else [])
+    assert [row.target for row in (await talk.rows()).remediations] == ([target] if target else [])

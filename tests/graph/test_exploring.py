@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graph.incident.thinking.exploring import ROUNDS
-from graph.model.reasoner import Declined, Idea, Ideas, Judgement, Objection, Reading
+from graph.incident.thinking.exploring import MAX_ROUNDS
+from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
 from tests.support.fakes_graph import LOST, SLOW_LINK, FakeModel, fact, item
@@ -62,7 +62,7 @@ async def test_looks_that_disturb_nobody_are_taken_at_once_and_what_comes_back_i
 async def test_an_idea_never_becomes_a_diagnosis_however_sure_the_model_is() -> None:
     model = thinking(
         replace(BENT, standing="supported"),
-        found=Reading(causes=((SLOW_LINK, 1.0),)),
+        found=ReportExtraction(causes=((SLOW_LINK, 1.0),)),
         judgement=Judgement("confirmed", "surely", (0,)),
         objects=(Objection("holds"),),
     )
@@ -73,7 +73,7 @@ async def test_an_idea_never_becomes_a_diagnosis_however_sure_the_model_is() -> 
 
 
 async def test_a_model_that_knows_the_cause_but_for_a_blind_look_is_asked_for_no_others() -> None:
-    model = thinking(BENT, found=Reading(causes=((LOST, 0.9),)))
+    model = thinking(BENT, found=ReportExtraction(causes=((LOST, 0.9),)))
     desk = Desk(world(model=model))
     desk.world.fleet.dark = {"n2": "no answer within 20 s"}
     report = await desk.turn(item("job hangs on n2"))
@@ -82,14 +82,14 @@ async def test_a_model_that_knows_the_cause_but_for_a_blind_look_is_asked_for_no
     assert report.questions, "people are asked all the same"
 
 
-async def on_a_dark_host(found: Reading) -> Report:
+async def on_a_dark_host(found: ReportExtraction) -> Report:
     desk = Desk(world(model=FakeModel(found=found)))
     desk.world.fleet.dark = {"n2": "no answer within 20 s"}
     return await desk.turn(item("job hangs on n2"))
 
 
 async def test_what_a_reading_takes_for_the_cause_is_named_as_likely_and_not_as_found() -> None:
-    report = await on_a_dark_host(Reading(causes=((LOST, 0.8), (SLOW_LINK, 0.1))))
+    report = await on_a_dark_host(ReportExtraction(causes=((LOST, 0.8), (SLOW_LINK, 0.1))))
     assert (report.outcome, report.root_causes, report.actions) == ("abstained", (), ())
     assert report.likely is not None
     assert (report.likely.label, report.likely.p, report.likely.by) == (LOST, 0.8, "reading")
@@ -97,17 +97,17 @@ async def test_what_a_reading_takes_for_the_cause_is_named_as_likely_and_not_as_
 
 
 async def test_what_a_reading_only_holds_possible_is_not_called_likely() -> None:
-    assert (await on_a_dark_host(Reading(causes=((LOST, 0.4),)))).likely is None
+    assert (await on_a_dark_host(ReportExtraction(causes=((LOST, 0.4),)))).likely is None
 
 
 async def test_no_reading_makes_likely_what_the_facts_reject() -> None:
-    sure = Reading(causes=((LOST, 0.9),))
+    sure = ReportExtraction(causes=((LOST, 0.9),))
     report = await Desk(world(ODD, model=FakeModel(guess=sure, found=sure))).turn(item("something is off"))
     assert (report.outcome, report.likely) == ("abstained", None)
 
 
 async def test_where_machines_are_well_what_a_reading_takes_for_the_cause_is_told_in_its_words() -> None:
-    thinks = Reading(outside="The new image brings another tokenizer than the model was trained with.")
+    thinks = ReportExtraction(outside="The new image brings another tokenizer than the model was trained with.")
     report = await Desk(world(model=FakeModel(guess=thinks, found=thinks))).turn(
         item("the job on n1 gives garbage since the image was swapped")
     )
@@ -118,18 +118,18 @@ async def test_where_machines_are_well_what_a_reading_takes_for_the_cause_is_tol
 async def test_answers_make_ideas_anew_three_times_and_then_people_go_on() -> None:
     model = thinking(BENT, objects=(Objection("holds"),))
     talk = Talk(Desk(world(ODD, model=model)))
-    outcomes = [(await talk.say(f"n1 is odd, and odder by {n}")).outcome for n in range(ROUNDS)]
-    assert outcomes == ["abstained"] * ROUNDS
-    assert model.calls.count("explore") == ROUNDS
+    outcomes = [(await talk.say(f"n1 is odd, and odder by {n}")).outcome for n in range(MAX_ROUNDS)]
+    assert outcomes == ["abstained"] * MAX_ROUNDS
+    assert model.calls.count("explore") == MAX_ROUNDS
     last = await talk.say("still odd")
     state = await talk.desk.state()
-    assert model.calls.count("explore") == ROUNDS
+    assert model.calls.count("explore") == MAX_ROUNDS
     assert (state["lifecycle"], last.next_step) == ("handed_off", "Take the ticket.")
     assert f"{BENT.title} (open): {BENT.cause}" in state["ticket"]["summary"]
 
 
 async def test_without_a_model_or_with_one_that_fails_the_rules_ask_as_before() -> None:
-    for model in (None, FakeModel(thinks=Declined("over budget"))):
+    for model in (None, FakeModel(thinks=DeclinedAnswer("over budget"))):
         report = await Desk(world(ODD, model=model)).turn(item("n1 is odd"))
         assert (report.outcome, report.ideas) == ("abstained", ())
         assert report.questions
@@ -154,7 +154,7 @@ async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
 
 async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
     """Something else is likely on the same machine, so a second reading attacks; what a fact proves by far it cannot undo."""
-    model = FakeModel(guess=Reading(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),))
+    model = FakeModel(guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),))
     report = await Desk(world(LOST_ON_N2, REPLAYS, model=model)).turn(item("trouble"))
     assert [row.label for row in report.root_causes] == [LOST]
     assert model.claims == ("Lost (n2/gpu3)",)

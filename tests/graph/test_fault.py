@@ -11,19 +11,19 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.decisions import CannotAsk
-from graph.actions.carry_out import Changed, NotNow, begin
-from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
+from bot.actions.decisions import CannotPropose
+from graph.actions.carry_out import ApprovalOutdated, ActionDeferred, claim_action
+from graph.ladders.fault import MIN_CLEAN_READS, FAULT_INDEPENDENT_REMEDIES, get_step_precondition
 from graph.report import Report
-from graph.rows import read_ladders, write_ladders
-from graph.state import Item, Ladder, Rung
+from graph.rows import parse_remediations, serialize_remediations
+from graph.state import InboxItem, Remediation, RemediationStep
 from tests.support.clock import T0
 from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
 from tests.support.fakes_graph import fact
 from tests.support.fakes_ledger import action
 from tools.action import Action, FaultCondition
-from tools.fact import Fact, Status, blind
-from tools.ledger.record import Record, Terms
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
@@ -54,7 +54,7 @@ def site(*sick: Fact) -> Site:
     return made
 
 
-async def approved(office: Office, text: str = "job 4711 is slow on m1") -> Record:
+async def approved(office: Office, text: str = "job 4711 is slow on m1") -> ActionRecord:
     incident = await office.mention(text)
     (row,) = await office.pending(incident)
     for who in (ANN, BOB)[: row.terms.quorum]:
@@ -62,7 +62,7 @@ async def approved(office: Office, text: str = "job 4711 is slow on m1") -> Reco
     return row
 
 
-async def ladder_of(office: Office, row: Record) -> dict[str, Any]:
+async def ladder_of(office: Office, row: ActionRecord) -> dict[str, Any]:
     (ladder,) = await office.ladders(row.action.incident)
     return ladder
 
@@ -75,16 +75,16 @@ async def test_what_decided_is_part_of_the_action_and_of_its_digest(store: Redis
     found = (await approved(office)).action
     assert found.fault is not None
     assert (found.fault.keys, found.fault.devices, found.fault.checks) == ((LOW,), ("m1/gpu3",), ("smi",))
-    assert (found.fault.lasts, found.fault.reads, found.fault.boot_id) == ("read", CLEAN_READS, "")
+    assert (found.fault.lasts, found.fault.reads, found.fault.boot_id) == ("read", MIN_CLEAN_READS, "")
     other = replace(found, fault=replace(found.fault, keys=("gpu.count",)))
     assert other.digest != found.digest
-    assert Action.from_canonical(found.canonical()) == found
+    assert Action.from_canonical_json(found.to_canonical_json()) == found
 
 
 def test_an_action_without_a_fault_is_read_back_as_it_was_signed() -> None:
     plain = action()
     assert plain.fault is None
-    assert Action.from_canonical(plain.canonical()) == plain
+    assert Action.from_canonical_json(plain.to_canonical_json()) == plain
 
 
 async def test_a_line_of_the_kernel_stands_for_its_boot(store: Redis) -> None:
@@ -102,7 +102,7 @@ async def test_what_was_mended_by_hand_is_not_reset_and_nobody_claims_the_cure(s
     row = await approved(office)
     office.site.sick(slow(False))
     await office.settle(row.action.incident)
-    row = await office.ledger.record(row.approval)
+    row = await office.ledger.get_record(row.approval)
     assert (row.state, row.outcome, office.site.effects) == (State.SUPERSEDED, "", [])
     assert "m1/gpu3" in row.says
     ladder = await ladder_of(office, row)
@@ -117,7 +117,7 @@ async def test_a_healed_node_is_not_drained_from_an_old_card(store: Redis) -> No
     office.site.sick(fact("n1", "sysd", "service.state", "active", "nvidia-fabricmanager"))
     await office.settle(row.action.incident)
     assert (office.site.effects, office.site.slurm) == ([], {})
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
 
 
 async def test_what_cannot_be_looked_at_is_not_started_now_and_started_when_it_can(store: Redis) -> None:
@@ -125,12 +125,12 @@ async def test_what_cannot_be_looked_at_is_not_started_now_and_started_when_it_c
     row = await approved(office)
     there = office.site.facts
     office.site.facts = [one for one in there if (one.host, one.check) != ("m1", "smi")]
-    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
-    with pytest.raises(NotNow, match="could not see whether the fault is still there"):
-        await begin(row, office.acting)
-    assert (await office.ledger.record(row.approval)).state is State.APPROVED
+    office.site.facts.append(build_unobserved_fact("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    with pytest.raises(ActionDeferred, match="could not see whether the fault is still there"):
+        await claim_action(row, office.acting)
+    assert (await office.ledger.get_record(row.approval)).state is State.APPROVED
     office.site.facts = there
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     assert office.site.counts() == {"reset_clocks": 1}
 
 
@@ -138,15 +138,15 @@ async def test_what_only_a_log_told_starts_in_its_boot_and_never_in_another(stor
     office = Office(store, site(hung("n1")))
     row = await approved(office, "job 4711 is slow on n1")
     office.site.boots["n1"] = "another-boot"  # the drain runs on the controller, whose boot is the same
-    with pytest.raises(Changed, match="n1 has booted since") as gone:
-        await begin(row, office.acting)
+    with pytest.raises(ApprovalOutdated, match="n1 has booted since") as gone:
+        await claim_action(row, office.acting)
     assert gone.value.why == "fault_gone"
     office.site.silent.add("n1")
-    with pytest.raises(NotNow, match="n1 does not answer"):
-        await begin(row, office.acting)
+    with pytest.raises(ActionDeferred, match="n1 does not answer"):
+        await claim_action(row, office.acting)
     office.site.silent.clear()
     del office.site.boots["n1"]
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     assert office.site.counts() == {"drain_node": 1}
 
 
@@ -159,15 +159,15 @@ async def test_one_that_comes_and_goes_is_gone_after_so_many_clean_readings(stor
 
     def comes(point: str) -> None:
         looks.append(point) if point == "look" else None
-        office.site.sick(slow(len(looks) == CLEAN_READS))
+        office.site.sick(slow(len(looks) == MIN_CLEAN_READS))
 
     office.site.at = comes
-    await begin(row, office.acting)
-    assert len(looks) == CLEAN_READS
+    await claim_action(row, office.acting)
+    assert len(looks) == MIN_CLEAN_READS
     office.site.at = lambda point: office.site.sick(slow(False))
     again = await proposed(office, replace(row.action, approval="apr-0000000000ab"))
-    with pytest.raises(Changed, match="the fault is gone"):
-        await begin(again, office.acting)
+    with pytest.raises(ApprovalOutdated, match="the fault is gone"):
+        await claim_action(again, office.acting)
 
 
 # The turn that contradicts a cause
@@ -179,7 +179,7 @@ async def test_the_turn_in_which_facts_contradict_a_cause_takes_its_card_back_at
     (row,) = await office.pending(incident)
     office.site.sick(slow(False))
     await office.say(incident, "recheck")
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
     assert (await ladder_of(office, row))["outcome"] == "withdrawn"
 
 
@@ -188,11 +188,11 @@ async def test_a_turn_that_could_not_look_takes_no_card_back(store: Redis) -> No
     incident = await office.mention("job 4711 is slow on m1")
     (row,) = await office.pending(incident)
     office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
-    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    office.site.facts.append(build_unobserved_fact("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
     office.site.sick(fact("m2", "smi", LOW, True, "gpu5"))  # another cause stands, so the turn has a diagnosis
     await office.say(incident, "recheck")
-    assert (await office.turns.state(incident))["report"]["outcome"] == "diagnosed"
-    assert (await office.ledger.record(row.approval)).state is State.PENDING
+    assert (await office.turns.load_state(incident))["report"]["outcome"] == "diagnosed"
+    assert (await office.ledger.get_record(row.approval)).state is State.PENDING
 
 
 async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it(store: Redis) -> None:
@@ -200,10 +200,10 @@ async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it
     incident = await office.mention("job 4711 is slow on m1")
     (row,) = await office.pending(incident)
     office.clock.go(minutes=16)
-    await office.actions.drive(row.approval)  # it has expired; its ladder has not heard of that yet
-    again = await office.decisions.ask_again(row.approval, row.digest, ANN)
-    await office.actions.propose_due(incident)
-    assert (await office.ledger.record(again.approval)).state is State.PENDING
+    await office.actions.run_action(row.approval)  # it has expired; its ladder has not heard of that yet
+    again = await office.decisions.propose_again(row.approval, row.digest, ANN)
+    await office.actions.reconcile_incident(incident)
+    assert (await office.ledger.get_record(again.approval)).state is State.PENDING
     await office.settle(incident)
     assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
@@ -223,7 +223,7 @@ async def held(office: Office) -> str:
     (row,) = await office.pending(incident)
     await office.click(row)
     await office.settle(incident)
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
     return incident
 
 
@@ -232,12 +232,12 @@ async def test_a_node_whose_fault_is_gone_by_itself_is_offered_back(store: Redis
     incident = await held(office)
     assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
     await office.say(incident, "status")
-    said = (await office.turns.state(incident))["report"]["reply"]
+    said = (await office.turns.load_state(incident))["report"]["reply"]
     assert re.search(r"Held: n1: .* 2026-05-20 03:10 UTC, .* ANN, for Down; ", said)
     await office.approve(incident, "resume_node")
     assert office.site.counts() == {"drain_node": 1, "resume_node": 1}
     await office.say(incident, "status")
-    assert "Held:" not in (await office.turns.state(incident))["report"]["reply"]
+    assert "Held:" not in (await office.turns.load_state(incident))["report"]["reply"]
 
 
 async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: Redis) -> None:
@@ -249,23 +249,23 @@ async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: R
     assert await office.pending(incident) == []
     assert (await office.ladders(incident))[0]["outcome"] == "undecided"
     office.site.sick(down())
-    with pytest.raises(CannotAsk, match="the fault is there"):
-        await office.decisions.ask_again(row.approval, row.digest, ANN)
+    with pytest.raises(CannotPropose, match="the fault is there"):
+        await office.decisions.propose_again(row.approval, row.digest, ANN)
     office.site.sick(down("active"))
-    again = await office.decisions.ask_again(row.approval, row.digest, ANN)
+    again = await office.decisions.propose_again(row.approval, row.digest, ANN)
     await office.settle(incident)
     assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
 
-async def asks_back(office: Office, incident: str) -> Record:
+async def asks_back(office: Office, incident: str) -> ActionRecord:
     """Somebody presses *Ask again to return* of the only node that is held."""
     (ladder,) = [row for row in await office.ladders(incident) if row.get("drained")]
-    return await office.decisions.ask_return(incident, ladder["id"], ANN)
+    return await office.decisions.propose_return(incident, ladder["id"], ANN)
 
 
 async def answer_to(office: Office, incident: str, kind: Any) -> Report:
     """What somebody is told who says this."""
-    await office.inbox.enqueue(Item(id=kind, kind=kind, incident=incident, at=office.clock.now(), user="EVE"), kind)
+    await office.inbox.enqueue(InboxItem(id=kind, kind=kind, incident=incident, at=office.clock.now(), user="EVE"), kind)
     (report,) = await office.turns_of(incident)
     await office.settle(incident)
     return report
@@ -279,21 +279,21 @@ async def test_a_held_node_is_returned_on_request_whatever_became_of_its_inciden
     report = await answer_to(office, incident, kind)
     assert re.search(r"\nHeld:\n  n1: .* 2026-05-20 03:10 UTC, .* ANN, for Down; ", report.reply)
     assert [row.host for row in report.held] == (["n1"] if kind == "stop" else []), "the ticket's card has the button"
-    with pytest.raises(CannotAsk, match="the fault is there"):
+    with pytest.raises(CannotPropose, match="the fault is there"):
         await asks_back(office, incident)
     office.site.sick(down("active"))
     first, second = [await asks_back(office, incident) for _ in range(2)]
     assert first.approval == second.approval
     await office.settle(incident)
-    before = (await office.turns.state(incident))["lifecycle"]
+    before = (await office.turns.load_state(incident))["lifecycle"]
     assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
-    with pytest.raises(CannotAsk, match="under way"):
+    with pytest.raises(CannotPropose, match="under way"):
         await asks_back(office, incident)
     await office.approve(incident, "resume_node")
     assert office.site.counts() == {"drain_node": 1, "resume_node": 1}
     (ladder,) = await office.ladders(incident)
     assert (ladder["outcome"], ladder.get("drained", False)) == ("withdrawn", False), "a scheduler's word is no cure"
-    assert (await office.turns.state(incident))["lifecycle"] == before
+    assert (await office.turns.load_state(incident))["lifecycle"] == before
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "close"])
@@ -311,7 +311,7 @@ async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_b
         await office.settle(incident)
         assert await office.pending(incident) == []
     assert len({row.approval for row in asked}) == 3
-    again = await office.decisions.ask_again(asked[-1].approval, asked[-1].digest, BOB)
+    again = await office.decisions.propose_again(asked[-1].approval, asked[-1].digest, BOB)
     await office.settle(incident)
     assert [row.approval for row in await office.pending(incident)] == [again.approval]
 
@@ -325,7 +325,7 @@ async def test_after_a_remedy_that_did_not_help_nobody_may_ask_for_the_node(stor
     report = await answer_to(office, incident, "hand_off")
     assert ("Held:\n  n1" in report.reply, report.held) == (True, ()), "no button where nothing can come of it"
     office.site.sick(down("active"))
-    with pytest.raises(CannotAsk, match="n1 is not returned: a remedy was run and is not proved to have helped"):
+    with pytest.raises(CannotPropose, match="n1 is not returned: a remedy was run and is not proved to have helped"):
         await asks_back(office, incident)
     assert office.site.counts() == {"drain_node": 1, "restart_fabricmanager": 1}
 
@@ -336,7 +336,7 @@ async def test_what_is_wrong_beside_it_on_the_host_keeps_a_node_held(store: Redi
     await office.approve(incident, "drain_node")
     await office.say(incident, "hand_off")
     office.site.sick(down("active"))
-    with pytest.raises(CannotAsk, match="the fault is there"):
+    with pytest.raises(CannotPropose, match="the fault is there"):
         await asks_back(office, incident)
     office.site.boots["n1"] = "another-boot"
     await asks_back(office, incident)
@@ -349,7 +349,7 @@ async def test_a_node_that_waits_for_spare_parts_comes_back_once_the_fault_is_go
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
     assert (await office.ladders(incident))[0]["outcome"] == "ticket"
-    with pytest.raises(CannotAsk, match="the fault is there"):
+    with pytest.raises(CannotPropose, match="the fault is there"):
         await asks_back(office, incident)
     office.site.sick(fact("n1", "smi", "gpu.remap.failure", False, "gpu3"))
     await asks_back(office, incident)
@@ -365,14 +365,14 @@ async def test_a_second_incident_goes_by_the_card_that_is_there_and_runs_nothing
     office = Office(store, site(slow()), alone=True)
     first, second = [await office.mention("job 4711 is slow on m1", thread) for thread in ("1.0", "2.0")]
     (row,) = await office.pending(first)
-    assert await office.ledger.of_incident(second) == []
+    assert await office.ledger.list_incident_records(second) == []
     (waits,) = await office.ladders(second)
     assert (waits["approval"], waits["waiting_for"]) == (row.approval, "node_back")
     await office.approve(first, "reset_clocks")
     office.clock.go(seconds=3)
     await office.settle(second)
     assert office.site.counts() == {"reset_clocks": 1}
-    assert await office.ledger.of_incident(second) == []
+    assert await office.ledger.list_incident_records(second) == []
     (ladder,) = await office.ladders(second)
     assert ladder["waiting_for"] == "proof", "it passes there too, and is proved again later"
 
@@ -391,11 +391,11 @@ async def test_what_just_ran_and_passed_is_not_run_again_from_a_card_beside_it(s
     office = Office(store, site(slow()))
     row = await approved(office)
     twin = await proposed(office, replace(row.action, approval="apr-0000000000aa"))  # as before there was one card for both
-    await office.threads.go_on(row)
+    await office.threads.resume_action(row)
     office.clock.go(seconds=3)
-    await office.threads.go_on(twin)
+    await office.threads.resume_action(twin)
     assert office.site.counts() == {"reset_clocks": 1}
-    assert (await office.ledger.record(twin.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(twin.approval)).state is State.SUPERSEDED
 
 
 async def test_two_proposals_at_once_make_one_card(store: Redis) -> None:
@@ -441,22 +441,22 @@ def world(kind: str, answer: str) -> Site:
     return made
 
 
-async def proposed(office: Office, wanted: Action) -> Record:
-    terms = Terms(frozenset({ANN, BOB}), 1, group="h100", group_size=4)
+async def proposed(office: Office, wanted: Action) -> ActionRecord:
+    terms = ApprovalTerms(frozenset({ANN, BOB}), 1, group="h100", group_size=4)
     row = await office.ledger.propose(wanted, terms)
     return await office.ledger.vote(row.approval, row.digest, ANN, "approve", f"click-{row.approval}")
 
 
-async def everybody(seen: Record) -> frozenset[str]:
+async def everybody(seen: ActionRecord) -> frozenset[str]:
     return seen.terms.approvers
 
 
-async def starting(office: Office, row: Record) -> str:
+async def starting(office: Office, row: ActionRecord) -> str:
     try:
-        await begin(row, replace(office.acting, authorised=everybody))
-    except Changed as why:
+        await claim_action(row, replace(office.acting, authorised=everybody))
+    except ApprovalOutdated as why:
         return why.why
-    except NotNow:
+    except ActionDeferred:
         return "not now"
     return "starts"
 
@@ -466,38 +466,38 @@ async def starting(office: Office, row: Record) -> str:
 @pytest.mark.parametrize("remedy", REMEDIES)
 async def test_every_remedy_with_every_kind_of_fault(store: Redis, remedy: str, kind: str, answer: str) -> None:
     office = Office(store, world(kind, answer))
-    rung = Rung(remedy=remedy, args={"bdf": BDF["gpu3"]}, part="fix")
-    guard = guard_of(Ladder(id="l", label=SLOW, target="m1", rungs=(rung,), fault=fault(kind)))
-    assert (guard is None) == (remedy in NEEDS_NO_FAULT)
+    rung = RemediationStep(remedy=remedy, args={"bdf": BDF["gpu3"]}, part="fix")
+    guard = get_step_precondition(Remediation(id="l", label=SLOW, target="m1", rungs=(rung,), fault=fault(kind)))
+    assert (guard is None) == (remedy in FAULT_INDEPENDENT_REMEDIES)
     wanted = action(
         incident="inc-1", remedy=remedy, args={"bdf": BDF["gpu3"]}, target="m1", via="ctl", boot_id="", host_key="", conditions=(),
-        policy=office.rights.policy(), catalogue=office.acting.catalogue, fault=guard,
+        policy=office.rights.get_policy_hash(), catalogue=office.acting.catalogue, fault=guard,
     )  # fmt: skip
     wanted = replace(wanted, approval="apr-0123456789ab")
     assert await starting(office, await proposed(office, wanted)) == ("starts" if guard is None else EXPECTED[kind, answer])
 
 
 def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_shows() -> None:
-    drain, mig = Rung(remedy="drain_node", part="prepare"), Rung(remedy="mig_off", part="prepare", devices=("m1/gpu3",))
-    first, other = (Rung(remedy="gpu_reset", devices=(f"m1/{name}",)) for name in ("gpu3", "gpu5"))
-    reboot = Rung(remedy="reboot", plan=1)
-    row = Ladder(id="l", label=SLOW, target="m1", rungs=(drain, mig, first, other, reboot), fault=fault("read"))
-    asked = [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)]
+    drain, mig = RemediationStep(remedy="drain_node", part="prepare"), RemediationStep(remedy="mig_off", part="prepare", devices=("m1/gpu3",))
+    first, other = (RemediationStep(remedy="gpu_reset", devices=(f"m1/{name}",)) for name in ("gpu3", "gpu5"))
+    reboot = RemediationStep(remedy="reboot", plan=1)
+    row = Remediation(id="l", label=SLOW, target="m1", rungs=(drain, mig, first, other, reboot), fault=fault("read"))
+    asked = [get_step_precondition(row.model_copy(update={"rung": n})) is not None for n in range(5)]
     assert asked == [True, True, False, True, False]
     row = row.model_copy(update={"since": T0})
-    assert [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)] == [True, True, False, True, False]
+    assert [get_step_precondition(row.model_copy(update={"rung": n})) is not None for n in range(5)] == [True, True, False, True, False]
 
 
 # `tests.properties.mutants_actions` runs these on steps with a bug as well
 
 
-async def starts(office: Office, row: Record) -> str:
+async def starts(office: Office, row: ActionRecord) -> str:
     """Return how `begin` ends."""
     try:
-        await begin(row, office.acting)
-    except Changed as why:
+        await claim_action(row, office.acting)
+    except ApprovalOutdated as why:
         return str(why.why)
-    except NotNow:
+    except ActionDeferred:
         return "not now"
     return "starts"
 
@@ -513,7 +513,7 @@ async def test_what_cannot_be_looked_at_does_not_start(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
     office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
-    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    office.site.facts.append(build_unobserved_fact("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
     assert await starts(office, row) == "not now"
 
 
@@ -525,12 +525,12 @@ async def test_a_line_of_the_log_is_no_fault_of_another_boot(store: Redis) -> No
 
 
 def test_a_ladders_fault_is_stored_without_what_the_ladder_says_and_read_back_whole() -> None:
-    rung = Rung(remedy="gpu_reset", devices=("n1/gpu3",))
-    ladder = Ladder(id="l", label="GPU.BUS.Lost", target="n1", devices=("n1/gpu3", "n1/gpu4"), rungs=(rung,))
+    rung = RemediationStep(remedy="gpu_reset", devices=("n1/gpu3",))
+    ladder = Remediation(id="l", label="GPU.BUS.Lost", target="n1", devices=("n1/gpu3", "n1/gpu4"), rungs=(rung,))
     for devices in (ladder.devices, ("n1/gpu3",), ()):
         fault = FaultCondition(ladder.label, "n1", "lost: Xid 79", keys=("kernel.xid",), devices=devices, checks=("dmesg",), reads=3)
-        (row,) = write_ladders([ladder.model_copy(update={"fault": fault})])
-        assert read_ladders([json.loads(json.dumps(row))])[0].fault == fault
+        (row,) = serialize_remediations([ladder.model_copy(update={"fault": fault})])
+        assert parse_remediations([json.loads(json.dumps(row))])[0].fault == fault
         assert all(f'"{name}":' not in json.dumps(row["fault"]) for name in ("label", "host"))
 
 
@@ -543,6 +543,6 @@ async def test_after_a_command_that_failed_and_a_host_that_is_well_nothing_heavi
     await office.click(row)
     made.at = lambda point: made.sick(slow(False)) if point == "start:after" else None
     await office.settle(incident)
-    assert (await office.ledger.record(row.approval)).state is State.FAILED
+    assert (await office.ledger.get_record(row.approval)).state is State.FAILED
     assert [one.action.remedy for one in await office.pending(incident)] == []
     assert (await office.ladders(incident))[0]["waiting_for"] == "proof"

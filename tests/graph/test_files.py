@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
-from graph.engine.abnormal import is_odd
-from graph.reading.files import UNREAD, acknowledged, as_text, handed_in, in_words
-from graph.reading.pasted import quoted, read_pasted
-from graph.report import FileRead
-from graph.state import Attachment, Item, ItemKind, Unread
+from graph.engine.abnormal import is_abnormal
+from graph.reading.files import UNREAD_REASONS, build_file_read, decode_file, build_attachment, format_file_read
+from graph.reading.pasted import find_quoted_lines, extract_pasted_facts
+from graph.report import FileReadResult
+from graph.state import Attachment, InboxItem, InboxItemKind, UnreadReason
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
 from tests.support.fakes_graph import item
 from tools.checks import CHECKS
@@ -21,17 +21,17 @@ LOG = """2026-05-20T02:40:00Z [rank0]: step 1 loss 2.3
 KERNEL = "[Wed May 20 02:41:10 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
 
 
-def read(name: str, text: str, size: int = 0) -> FileRead:
-    given, pasted = Attachment(name=name, size=size or len(text)), read_pasted(text, CHECKS)
-    return acknowledged(given, pasted.facts, is_odd, recognised=pasted.recognised)
+def read(name: str, text: str, size: int = 0) -> FileReadResult:
+    given, pasted = Attachment(name=name, size=size or len(text)), extract_pasted_facts(text, CHECKS)
+    return build_file_read(given, pasted.facts, is_abnormal, recognised=pasted.recognised)
 
 
 def test_a_file_is_acknowledged_by_its_size_and_what_was_found_in_it() -> None:
-    assert in_words(read("rank0.log", LOG, 1_234_567)) == "1.2 MB: 2 kinds of errors, first cuda oom at 02:41 UTC"
-    assert in_words(read("dmesg", KERNEL)).endswith(
+    assert format_file_read(read("rank0.log", LOG, 1_234_567)) == "1.2 MB: 2 kinds of errors, first cuda oom at 02:41 UTC"
+    assert format_file_read(read("dmesg", KERNEL)).endswith(
         "bytes: Xid 79 on 0000:9b:00.0: GPU fell off the PCIe bus: driver reads all ones at 02:41 UTC"
     )
-    assert in_words(read("notes.txt", "hello\nworld\n", 12)) == "12 bytes: I cannot read this kind of output"
+    assert format_file_read(read("notes.txt", "hello\nworld\n", 12)) == "12 bytes: I cannot read this kind of output"
 
 
 UNKNOWN_KINDS = {
@@ -51,7 +51,7 @@ UNKNOWN_KINDS = {
 def test_an_output_of_no_known_form_is_never_called_clean(kind: str) -> None:
     row = read("out.txt", UNKNOWN_KINDS[kind])
     assert (row.recognised, row.kinds) == (False, 0)
-    assert "I cannot read this kind of output" in in_words(row)
+    assert "I cannot read this kind of output" in format_file_read(row)
 
 
 def test_lines_that_may_tell_of_trouble_are_counted_and_the_first_is_shown() -> None:
@@ -70,7 +70,7 @@ def test_lines_that_may_tell_of_trouble_are_counted_and_the_first_is_shown() -> 
 def test_a_log_that_tells_of_no_trouble_is_clean(line: str) -> None:
     row = read("rank0.log", f"{line}\n")
     assert (row.recognised, row.kinds, row.not_understood) == (True, 0, 0)
-    assert in_words(row).endswith("nothing that I know as an error")
+    assert format_file_read(row).endswith("nothing that I know as an error")
 
 
 def diagnosed(*results: tuple[str, str, str]) -> str:
@@ -105,21 +105,21 @@ NOT_RUN = {
 def test_a_diagnostic_that_was_not_run_could_not_look(why: str) -> None:
     row = read("diag.json", NOT_RUN[why])
     assert (row.recognised, row.kinds) == (True, 0)
-    assert "could not look" in in_words(row)
-    assert why in in_words(row)
-    assert "nothing that I know as an error" not in in_words(row)
+    assert "could not look" in format_file_read(row)
+    assert why in format_file_read(row)
+    assert "nothing that I know as an error" not in format_file_read(row)
 
 
 def test_a_fault_is_told_beside_the_tests_that_were_not_run() -> None:
     fault = ("memory", "Fail", "Pending page retirements together with a DBE were detected on GPU 5")
     row = read("diag.json", diagnosed(fault, ("pcie", "Skip", "")))
     assert row.kinds == 1
-    assert "not run: pcie (skipped)" in in_words(row)
-    assert "could not look" not in in_words(row)
+    assert "not run: pcie (skipped)" in format_file_read(row)
+    assert "could not look" not in format_file_read(row)
 
 
 def test_a_diagnostic_that_was_run_and_passed_is_clean() -> None:
-    assert in_words(read("diag.json", diagnosed(("memory", "Pass", ""), ("pcie", "Pass", "")))).endswith("nothing that I know as an error")
+    assert format_file_read(read("diag.json", diagnosed(("memory", "Pass", ""), ("pcie", "Pass", "")))).endswith("nothing that I know as an error")
 
 
 QUOTED = {
@@ -144,8 +144,8 @@ QUOTED = {
 
 @pytest.mark.parametrize("line", QUOTED)
 def test_a_line_of_a_log_is_read_without_a_fence(line: str) -> None:
-    (given,) = quoted(f"gpu-001 misbehaves, this is what it printed:\n{line}\nplease help")
-    assert QUOTED[line] in {(fact.key, fact.value) for fact in read_pasted(given.text, CHECKS).facts}
+    (given,) = find_quoted_lines(f"gpu-001 misbehaves, this is what it printed:\n{line}\nplease help")
+    assert QUOTED[line] in {(fact.key, fact.value) for fact in extract_pasted_facts(given.text, CHECKS).facts}
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def test_a_line_of_a_log_is_read_without_a_fence(line: str) -> None:
     ],
 )
 def test_words_are_no_log(text: str) -> None:
-    assert quoted(text) == ()
+    assert find_quoted_lines(text) == ()
 
 
 def test_every_reason_why_a_file_was_not_read_says_what_to_send_instead() -> None:
-    assert set(UNREAD) == set(get_args(Unread)) - {""}
-    for why, words in UNREAD.items():
-        assert in_words(FileRead(name="x", size=9000, unread=why)) == f"9.0 kB: not read, {words}"
+    assert set(UNREAD_REASONS) == set(get_args(UnreadReason)) - {""}
+    for why, words in UNREAD_REASONS.items():
+        assert format_file_read(FileReadResult(name="x", size=9000, unread=why)) == f"9.0 kB: not read, {words}"
         assert ": " in words
-    assert in_words(FileRead(name="x", unread="refused")).startswith("of no known size: not read")
+    assert format_file_read(FileReadResult(name="x", unread="refused")).startswith("of no known size: not read")
 
 
 @pytest.mark.parametrize(
@@ -179,19 +179,19 @@ def test_every_reason_why_a_file_was_not_read_says_what_to_send_instead() -> Non
     ],
 )  # fmt: skip
 def test_text_is_told_from_what_is_none(raw: bytes, why: str) -> None:
-    assert as_text(raw)[1] == why
+    assert decode_file(raw)[1] == why
 
 
 def test_what_a_terminal_attaches_is_told_from_text_too() -> None:
-    assert handed_in("a.log", "Xid 79").unread == ""
-    assert handed_in("core", "\x7fELF\0\0").model_dump(exclude_defaults=True) == {"name": "core", "size": 6, "unread": "binary"}
+    assert build_attachment("a.log", "Xid 79").unread == ""
+    assert build_attachment("core", "\x7fELF\0\0").model_dump(exclude_defaults=True) == {"name": "core", "size": 6, "unread": "binary"}
 
 
 DESYNC = Attachment(name="rank3.log", text="joblog: job.error rank3 collective_desync")
 PICTURE = Attachment(name="screen.png", size=80_000, unread="image")
 
 
-def handing_in(text: str, kind: ItemKind, *files: Attachment, name: str = "") -> Item:
+def handing_in(text: str, kind: InboxItemKind, *files: Attachment, name: str = "") -> InboxItem:
     return item(text, kind, name, attachments=files)
 
 

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.reading.fine_hosts import hosts_called_fine
-from graph.reading.host_book import HostBook
-from graph.reading.reports import understand
+from graph.reading.fine_hosts import find_hosts_called_healthy
+from graph.reading.host_book import HostIndex
+from graph.reading.reports import parse_report
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 25))
-BOOK = HostBook(FLEET, ())
+BOOK = HostIndex(FLEET, ())
 
 
 def gpus(*numbers: int) -> frozenset[str]:
@@ -94,7 +94,7 @@ def gpus(*numbers: int) -> frozenset[str]:
     ],
 )
 def test_hosts_are_called_fine_in_many_ways(text: str, fine: frozenset[str]) -> None:
-    assert hosts_called_fine(text, BOOK) == fine
+    assert find_hosts_called_healthy(text, BOOK) == fine
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_hosts_are_called_fine_in_many_ways(text: str, fine: frozenset[str]) -> 
     ],
 )
 def test_a_host_called_fine_is_not_asked_about(text: str, hosts: tuple[str, ...]) -> None:
-    assert understand(text, FLEET, NOW).hosts == hosts
+    assert parse_report(text, FLEET, NOW).hosts == hosts

@@ -8,20 +8,20 @@ from functools import partial
 
 import pytest
 
-from graph.engine.assess import assess
-from graph.engine.reference import Lens
-from graph.reading.files import in_words
-from graph.reading.handed_in import read_handed_in
-from graph.reading.pasted import MONSTER, MOST_READ, read_pasted, within
-from graph.reading.theirs import MOST_TOLD, kept_of
-from graph.report import FileRead
-from kb.logs.kernel.reader import MOST_ALIKE, kernel_events
-from kb.taxonomy.expressions import values_of
+from graph.engine.assess import assess_facts
+from graph.engine.reference import ReferenceData
+from graph.reading.files import format_file_read
+from graph.reading.handed_in import extract_text
+from graph.reading.pasted import MAX_WHOLE_LINE_CHARS, MAX_LOG_CHARS, extract_pasted_facts, bound_text
+from graph.reading.theirs import MAX_TEXT_FACTS, select_own_facts
+from graph.report import FileReadResult
+from kb.logs.kernel.reader import MAX_SAME_EVENTS, list_kernel_events
+from kb.taxonomy.expressions import find_possible_values
 from kb.taxonomy.reader import load_taxonomy
 from tests.graph.test_reading_is_linear import calls
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.checks.few import MOST_DEVICES, MOST_FACTS, gone_of
+from tools.checks.few import MAX_DEVICES, MAX_FACTS, count_left_out
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def text_of(line: Line, count: int) -> str:
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.__name__)
 def test_four_times_the_lines_are_at_most_some_five_times_the_work(line: Line) -> None:
     def read(count: int) -> None:
-        read_handed_in("log", "", text_of(line, count), T0, CHECKS)
+        extract_text("log", "", text_of(line, count), T0, CHECKS)
 
     read(50)
     small, large = calls(partial(read, 250)), calls(partial(read, 1000))
@@ -83,61 +83,61 @@ def test_four_times_the_lines_are_at_most_some_five_times_the_work(line: Line) -
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.__name__)
 def test_no_text_makes_more_facts_than_can_be_weighed_and_it_says_so(line: Line) -> None:
-    many = MOST_FACTS + 500
-    found = read_pasted(text_of(line, many), CHECKS)
-    assert len(found.facts) <= MOST_FACTS
+    many = MAX_FACTS + 500
+    found = extract_pasted_facts(text_of(line, many), CHECKS)
+    assert len(found.facts) <= MAX_FACTS
     if line is not words:
         assert found.left_out >= 500, "what is not kept is counted"
 
 
 def test_a_host_that_names_more_devices_than_any_has_is_told_as_not_looked_at_whole() -> None:
-    facts = CHECKS["dmesg"].read(text_of(adapter, 3 * MOST_DEVICES))
-    assert len([fact for fact in facts if fact.key == "kernel.mlx5"]) == MOST_DEVICES
+    facts = CHECKS["dmesg"].parse_output(text_of(adapter, 3 * MAX_DEVICES))
+    assert len([fact for fact in facts if fact.key == "kernel.mlx5"]) == MAX_DEVICES
     (said,) = [fact for fact in facts if fact.status.blind]
-    assert said.line == f"could not look at all: {2 * MOST_DEVICES:,} more things that it says were left out"
-    assert gone_of(facts) == 2 * MOST_DEVICES
+    assert said.line == f"could not look at all: {2 * MAX_DEVICES:,} more things that it says were left out"
+    assert count_left_out(facts) == 2 * MAX_DEVICES
 
 
 def test_a_log_of_any_rank_keeps_the_error_that_came_first() -> None:
     late = "[rank7]: 2026-05-20 01:00:00 RuntimeError: CUDA error: an illegal memory access was encountered"
     lines = [f"[rank{n}]: 2026-05-20 03:00:00 RuntimeError: CUDA error: device-side assert triggered" for n in range(4000)]
-    facts = CHECKS["joblog"].read("\n".join([*lines, late]))
+    facts = CHECKS["joblog"].parse_output("\n".join([*lines, late]))
     assert [fact.value for fact in facts if fact.attrs.get("first")] == ["cuda_illegal_access"]
 
 
 def test_an_event_without_end_is_kept_as_often_as_it_tells_something_and_counted() -> None:
-    lines = [f"[{n}.5] mlx5_core 0000:9c:00.0 mlx5_6: Link down" for n in range(3 * MOST_ALIKE)]
-    events = kernel_events("\n".join(lines))
-    assert len(events) == MOST_ALIKE
-    assert sum(int(event.attrs.get("count", 1)) for event in events) == 3 * MOST_ALIKE
-    (fact,) = [fact for fact in CHECKS["dmesg"].read("\n".join(lines)) if fact.key == "kernel.mlx5"]
-    assert fact.attrs["count"] == 3 * MOST_ALIKE
+    lines = [f"[{n}.5] mlx5_core 0000:9c:00.0 mlx5_6: Link down" for n in range(3 * MAX_SAME_EVENTS)]
+    events = list_kernel_events("\n".join(lines))
+    assert len(events) == MAX_SAME_EVENTS
+    assert sum(int(event.attrs.get("count", 1)) for event in events) == 3 * MAX_SAME_EVENTS
+    (fact,) = [fact for fact in CHECKS["dmesg"].parse_output("\n".join(lines)) if fact.key == "kernel.mlx5"]
+    assert fact.attrs["count"] == 3 * MAX_SAME_EVENTS
 
 
 def test_a_monstrous_line_does_not_hide_the_traceback_behind_it() -> None:
     job = "\n".join(["step 1 loss 2.0"] * 30)
     text = f"{job}\n{'x' * (5 << 20)}\n{raised(3)}\n"
-    errors = [fact for fact in read_pasted(text, CHECKS).facts if fact.key == "job.error"]
+    errors = [fact for fact in extract_pasted_facts(text, CHECKS).facts if fact.key == "job.error"]
     assert [(fact.value, fact.attrs["detail"]) for fact in errors] == [("python_exception", "bad 3")]
 
 
 def test_of_a_long_log_its_beginning_and_its_end_are_read_in_whole_lines() -> None:
     lines = [f"line {n} of many" for n in range(400_000)]
     text = "\n".join(lines)
-    assert len(text) > MOST_READ
-    read = within(text).split("\n")
+    assert len(text) > MAX_LOG_CHARS
+    read = bound_text(text).split("\n")
     assert read[0] == lines[0]
     assert read[-1] == lines[-1]
     assert set(read) <= {*lines, ""}
-    assert MOST_READ - 100 <= len(within(text)) <= MOST_READ
-    assert within("short") == "short"
-    assert len(within("x" * (30 << 20))) < MONSTER
+    assert MAX_LOG_CHARS - 100 <= len(bound_text(text)) <= MAX_LOG_CHARS
+    assert bound_text("short") == "short"
+    assert len(bound_text("x" * (30 << 20))) < MAX_WHOLE_LINE_CHARS
 
 
 def test_reading_needs_memory_for_what_it_keeps_and_not_for_what_it_counts() -> None:
     """Every line an event of another device."""
     tracemalloc.start()
-    kernel_events(text_of(pair, 12_000))
+    list_kernel_events(text_of(pair, 12_000))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 24 << 20
@@ -146,20 +146,20 @@ def test_reading_needs_memory_for_what_it_keeps_and_not_for_what_it_counts() -> 
 # --- weighing
 
 
-def lens() -> Lens:
-    return Lens(load_taxonomy(), CHECKS)
+def lens() -> ReferenceData:
+    return ReferenceData(load_taxonomy(), CHECKS)
 
 
 def xids(count: int, host: str = "") -> list[Fact]:
-    return [fact.at(host, time=T0) for fact in read_pasted(text_of(pair, count), CHECKS).facts]
+    return [fact.locate(host, time=T0) for fact in extract_pasted_facts(text_of(pair, count), CHECKS).facts]
 
 
 def test_weighing_grows_no_faster_than_the_facts() -> None:
     own = lens()
-    assess(xids(50), own, ("n1",))
+    assess_facts(xids(50), own, ("n1",))
     for host in ("", "n1"):
         few, many = xids(250, host), xids(1000, host)
-        assert calls(partial(assess, many, own, ("n1",))) <= 5 * calls(partial(assess, few, own, ("n1",)))
+        assert calls(partial(assess_facts, many, own, ("n1",))) <= 5 * calls(partial(assess_facts, few, own, ("n1",)))
 
 
 def test_weighing_grows_no_faster_than_the_hosts() -> None:
@@ -168,16 +168,16 @@ def test_weighing_grows_no_faster_than_the_hosts() -> None:
 
     def weigh(hosts: int) -> None:
         names = tuple(f"n{n}" for n in range(hosts))
-        assess([replace(fact, host=name) for name in names for fact in one], own, names)
+        assess_facts([replace(fact, host=name) for name in names for fact in one], own, names)
 
     weigh(2)
     assert calls(partial(weigh, 80)) <= 5 * calls(partial(weigh, 20))
 
 
 def test_a_clue_is_looked_up_by_the_values_that_it_may_have() -> None:
-    assert values_of("value == 79") == frozenset[int | str | bool]({79})
-    assert values_of("value in ['slow', 'failed'] && (attrs.x > 1 || stale)") == frozenset[int | str | bool]({"slow", "failed"})
-    assert values_of("value == true && attrs.says == 'a || b'") == frozenset[int | str | bool]({True})
+    assert find_possible_values("value == 79") == frozenset[int | str | bool]({79})
+    assert find_possible_values("value in ['slow', 'failed'] && (attrs.x > 1 || stale)") == frozenset[int | str | bool]({"slow", "failed"})
+    assert find_possible_values("value == true && attrs.says == 'a || b'") == frozenset[int | str | bool]({True})
     for any_value in (
         "value == 'a' || value == 'b'",
         "value == 1 ? stale : true",
@@ -185,12 +185,12 @@ def test_a_clue_is_looked_up_by_the_values_that_it_may_have() -> None:
         "attrs.x == 1 && value == 2",
         "value == expected",
     ):
-        assert values_of(any_value) is None, any_value
+        assert find_possible_values(any_value) is None, any_value
 
 
 def test_a_clue_holds_for_no_value_but_those() -> None:
     """Every clue of the taxonomy against every fact of a log with everything in it, looked up and asked one by one."""
-    facts = [*xids(200), *read_pasted(text_of(rank, 30) + "\n" + text_of(raised, 30) + "\n" + text_of(words, 30), CHECKS).facts]
+    facts = [*xids(200), *extract_pasted_facts(text_of(rank, 30) + "\n" + text_of(raised, 30) + "\n" + text_of(words, 30), CHECKS).facts]
     for one in load_taxonomy().leaves.values():
         for clue in one.evidence:
             values = clue.expression.values
@@ -202,23 +202,23 @@ def test_a_clue_holds_for_no_value_but_those() -> None:
 
 
 def test_events_of_gpus_that_no_host_has_are_named_in_one_fact_and_not_kept() -> None:
-    found = read_pasted("\n".join((pair(0), pair(1), "[9.5] NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fallen off the bus.")), CHECKS)
-    kept, left_out = kept_of(found, (), frozenset({"0000:19:00.0"}))
+    found = extract_pasted_facts("\n".join((pair(0), pair(1), "[9.5] NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fallen off the bus.")), CHECKS)
+    kept, left_out = select_own_facts(found, (), frozenset({"0000:19:00.0"}))
     assert [fact.device for fact in kept if fact.key == "kernel.xid"] == ["0000:19:00.0"]
     assert [(fact.value, fact.attrs) for fact in kept if fact.key == "check.foreign"] == [(2, {"bdf": "0000:00:00.0"})]
     assert left_out == 0
-    assert kept_of(found, (), frozenset()) == (found.facts, 0), "where that is not known all are kept"
+    assert select_own_facts(found, (), frozenset()) == (found.facts, 0), "where that is not known all are kept"
 
 
 def test_an_incident_keeps_only_so_many_facts_of_texts_however_many_are_handed_in() -> None:
-    found = read_pasted(text_of(pair, 300), CHECKS)
-    others = [Fact("dmesg", "kernel.xid", n) for n in range(MOST_TOLD - 10)]
-    kept, left_out = kept_of(found, others, frozenset())
+    found = extract_pasted_facts(text_of(pair, 300), CHECKS)
+    others = [Fact("dmesg", "kernel.xid", n) for n in range(MAX_TEXT_FACTS - 10)]
+    kept, left_out = select_own_facts(found, others, frozenset())
     assert (len(kept), left_out) == (10, len(found.facts) - 10)
 
 
 def test_a_file_says_how_much_of_it_was_left_out() -> None:
-    row = FileRead(name="syslog", size=4_600_000, kinds=3, line="Xid 79", at=T0 - timedelta(hours=1), left_out=12_345)
-    said = in_words(row)
+    row = FileReadResult(name="syslog", size=4_600_000, kinds=3, line="Xid 79", at=T0 - timedelta(hours=1), left_out=12_345)
+    said = format_file_read(row)
     assert said.startswith("4.6 MB: 3 kinds of errors, first Xid 79 at ")
     assert said.endswith("; could not look at all: 12,345 more things that it says were left out")

@@ -9,13 +9,13 @@ from fakeredis import FakeAsyncRedis
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.answers.kinds import WAITING
-from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_turn
+from graph.incident.answers.kinds import WAITING_TEXT
+from graph.incident.flow import GRAPH_NODES, build_incident_graph, run_turn, run_single_turn
 from graph.memory.checkpoint import RedisSaver
-from graph.model.reasoner import Idea, Ideas, Judgement, Objection, Reading
-from graph.ports import Awaited, Progress
+from graph.model.reasoner import Idea, Ideas, Judgement, Objection, ReportExtraction
+from graph.ports import PendingHosts, Progress
 from graph.report import Report
-from graph.state import GRAPH_VERSION, Attachment, Incident, Item, ItemKind, Origin
+from graph.state import GRAPH_VERSION, Attachment, IncidentState, InboxItem, InboxItemKind, Origin
 from kb.history.mistakes import MistakeNote
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
@@ -55,10 +55,10 @@ class Desk:
         self.world = world
         self.graph = build_incident_graph(saver or InMemorySaver())
 
-    async def turn(self, given: Item, origin: Origin | None = None) -> Report:
+    async def turn(self, given: InboxItem, origin: Origin | None = None) -> Report:
         return await run_turn(self.graph, self.world.ports(), given, origin)
 
-    async def state(self) -> Incident:
+    async def state(self) -> IncidentState:
         snapshot = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
         assert snapshot.next == ()
         return snapshot.values  # type: ignore[return-value]
@@ -249,7 +249,7 @@ async def test_while_a_host_is_waited_for_people_hear_who_it_is_and_what_is_like
     desk.world._watch = patient  # type: ignore[method-assign]  # the fake's own seam
     report = await desk.turn(item("n2 is broken, n1 n3 n4 hang"))
     told = next(row for row in desk.world.progress if row.likely)
-    assert told.awaited == (Awaited("n3", "true"),)
+    assert told.awaited == (PendingHosts("n3", "true"),)
     assert told.likely
     assert told.likely.label == report.root_causes[0].label
     assert "n2" in told.likely.says
@@ -318,7 +318,7 @@ async def test_a_model_that_answers_garbage_or_nothing_changes_nothing() -> None
 
 async def test_a_model_cannot_confirm_what_no_fact_shows() -> None:
     eager = FakeModel(
-        found=Reading(causes=((SLOW_LINK, 1.0), ("MADE.UP.Label", 1.0))),
+        found=ReportExtraction(causes=((SLOW_LINK, 1.0), ("MADE.UP.Label", 1.0))),
         judgement=Judgement("confirmed", "surely", (0,)),
         thinks=Ideas((Idea("A bent pin", "It is bent.", cites=(0,), standing="supported"),), ("Was the cable moved?",)),
         objects=(Objection("holds"),),
@@ -339,7 +339,7 @@ async def test_a_model_reads_what_was_blamed_wrongly_here_before() -> None:
             MistakeNote("A.B.C", "A.B.D", "", 3, 0),
         )
 
-    model = FakeModel(found=Reading(causes=((SLOW_LINK, 0.5),)), judgement=Judgement("confirmed", "surely", (0,)))
+    model = FakeModel(found=ReportExtraction(causes=((SLOW_LINK, 0.5),)), judgement=Judgement("confirmed", "surely", (0,)))
     replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
     ports = replace(world(replays, model=model).ports(), mistakes=notes)
     await run_turn(build_incident_graph(InMemorySaver()), ports, item("n2 is slow"))
@@ -389,10 +389,10 @@ async def test_a_ticket_waits_for_others_once_and_goes_on_with_who_had_it() -> N
     desk = Desk(world(LOST_ON_N2))
     await desk.turn(item("n2 is broken"))
     said = []
-    steps: list[tuple[ItemKind, str]] = [("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2")]
+    steps: list[tuple[InboxItemKind, str]] = [("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2")]
     for n, (kind, user) in enumerate(steps):
         said.append((await desk.turn(item("", kind, id=f"{kind}-{n}").model_copy(update={"user": user}))).reply)
-    assert said == [WAITING, "", "U1 goes on with it.", WAITING, "Taken over by U2 from U1."]
+    assert said == [WAITING_TEXT, "", "U1 goes on with it.", WAITING_TEXT, "Taken over by U2 from U1."]
     state = await desk.state()
     assert (state["lifecycle"], state["ticket"]["state"], state["ticket"]["taken_by"]) == ("handed_off", "taken", "U2")
 
@@ -454,13 +454,13 @@ async def test_seconds_and_looks_add_up_over_turns() -> None:
 
 
 def test_node_names_are_the_stored_ones() -> None:
-    assert [step.name for step in FLOW] == ["summarise", "plan", "execute", "reflect", "conclude"]
+    assert [step.name for step in GRAPH_NODES] == ["summarise", "plan", "execute", "reflect", "conclude"]
 
 
 @pytest.mark.parametrize("sick", [LOST_ON_N2, KILLED_ON_N3, None], ids=["lost", "killed", "well"])
 async def test_a_single_turn_in_memory_ends_as_one_over_redis_does(sick: Fact | None) -> None:
     facts = [sick] if sick else []
-    once, told = await single_turn(world(*facts).ports(), item(), Origin(kind="terminal"))
+    once, told = await run_single_turn(world(*facts).ports(), item(), Origin(kind="terminal"))
     async with FakeAsyncRedis() as redis:
         kept = Desk(world(*facts), RedisSaver(redis))
         assert told == await kept.turn(item(), Origin(kind="terminal"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.conversation.addressed import Heed, Situation, called, heed
+from graph.conversation.addressed import Addressing, ThreadSituation, find_call, classify_addressing
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
+from graph.conversation.read import parse_message
 from graph.conversation.said import Vocabulary
 from tests.support.clock import T0
 from tests.support.inventories import inventory
@@ -28,24 +28,24 @@ NAMES = Vocabulary(hosts=("gpu-001", "gpu-002", "gpu-003"), groups={"train": ("g
     ],
 )
 def test_a_group_is_named_in_a_command(text: str, intent: Intent, hosts: str) -> None:
-    said = read(text, NAMES, T0)
-    assert (said.intent, said.data()["hosts"]) == (intent, hosts)
+    said = parse_message(text, NAMES, T0)
+    assert (said.intent, said.build_item_data()["hosts"]) == (intent, hosts)
 
 
 @pytest.mark.parametrize(
     ("text", "heard"), [("recheck @train", True), ("hosts @train", True), ("recheck @priya", False), ("recheck @train @priya", False)]
 )
 def test_a_group_that_is_written_like_a_mention_calls_nobody_else(text: str, heard: bool) -> None:
-    here = Situation(called=called(text), follows="us")
-    assert heed(read(text, NAMES, T0), here) is (Heed.ANSWER if heard else Heed.SILENCE)
+    here = ThreadSituation(called=find_call(text), follows="us")
+    assert classify_addressing(parse_message(text, NAMES, T0), here) is (Addressing.ANSWER if heard else Addressing.SILENCE)
 
 
 @pytest.mark.parametrize("text", ["recheck", "recheck now", "recheck please", "hosts are down", "recheck that the train leaves at nine"])
 def test_other_words_name_no_group_by_mistake(text: str) -> None:
-    assert "train" not in read(text, NAMES, T0).unknown_hosts
-    assert read("recheck now", NAMES, T0).data().get("hosts") is None
+    assert "train" not in parse_message(text, NAMES, T0).unknown_hosts
+    assert parse_message("recheck now", NAMES, T0).build_item_data().get("hosts") is None
 
 
 def test_the_terminal_refuses_a_group_that_nobody_knows_with_the_nearest() -> None:
     with pytest.raises(BadRange, match=r"not in the inventory: trian \(did you mean train\?\)"):
-        inventory(groups={"train": {"hosts": "n[1-4]"}}, channels=[]).pick("trian")
+        inventory(groups={"train": {"hosts": "n[1-4]"}}, channels=[]).select_hosts("trian")

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.conversation.guessed import NEEDS, ONLY_SAID, with_guess
+from graph.conversation.guessed import NEEDS, ONLY_SAID, apply_intent_guess
 from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.said import Said
-from graph.model.client import Model
-from graph.model.endpoint import Endpoint, Reply, Trouble
+from graph.conversation.said import ParsedMessage
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import OpenAIEndpoint, ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
-from graph.model.reasoner import Choices, Declined, IntentGuess
-from graph.rows import IncidentRows
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess
+from graph.rows import IncidentView
 from tests.support.fakes_graph import FakeModel
 from tests.support.talk import Talk
 
 pytestmark = pytest.mark.slow
 
 
-CHOICES = Choices(
+CHOICES = IntentChoices(
     {one.value: row.means for one, row in INTENTS.items()}, ("gpu-001", "gpu-002"), ("GPU.BUS.Fallen_Off_Bus",), ("dmesg",), ("reboot",)
 )
 ODD = "the second little fellow over there, is he still breathing"
@@ -34,23 +34,23 @@ def sandbox() -> SandboxModel:
 
 
 @pytest.fixture
-async def model(sandbox: SandboxModel) -> AsyncIterator[Model]:
+async def model(sandbox: SandboxModel) -> AsyncIterator[ModelReasoner]:
     runner, url = await serve(sandbox)
-    model = Model(Endpoint(url, "key", "gpt-4o"))
+    model = ModelReasoner(OpenAIEndpoint(url, "key", "gpt-4o"))
     yield model
     await model.aclose()
     sandbox.script.released.set()
     await runner.cleanup()
 
 
-async def talk_with(wants: IntentGuess | Declined) -> tuple[Talk, FakeModel]:
+async def talk_with(wants: IntentGuess | DeclinedAnswer) -> tuple[Talk, FakeModel]:
     talk, model = await Talk.about(), FakeModel(wants=wants)
     talk.ports = replace(talk.ports, model=model)
     return talk, model
 
 
-async def test_an_answer_is_made_of_ids_that_were_offered(model: Model) -> None:
-    guess = await model.intent("inc-1", "host state of gpu-002 if you please", CHOICES)
+async def test_an_answer_is_made_of_ids_that_were_offered(model: ModelReasoner) -> None:
+    guess = await model.classify_intent("inc-1", "host state of gpu-002 if you please", CHOICES)
     assert guess == IntentGuess("host_state", ("gpu-002",))
 
 
@@ -66,9 +66,9 @@ async def test_an_answer_is_made_of_ids_that_were_offered(model: Model) -> None:
         {"intent": "status", "hosts": [], "labels": [], "check": "", "remedy": "", "command": "reboot"},
     ],
 )
-async def test_an_answer_that_names_anything_else_is_refused_whole(model: Model, sandbox: SandboxModel, wrong: dict[str, object]) -> None:
+async def test_an_answer_that_names_anything_else_is_refused_whole(model: ModelReasoner, sandbox: SandboxModel, wrong: dict[str, object]) -> None:
     sandbox.script.next.append({"answer": wrong})
-    assert isinstance(await model.intent("inc-1", ODD, CHOICES), Declined)
+    assert isinstance(await model.classify_intent("inc-1", ODD, CHOICES), DeclinedAnswer)
 
 
 async def test_a_question_in_odd_words_is_answered_and_nothing_is_looked_at() -> None:
@@ -93,8 +93,8 @@ async def test_news_in_odd_words_is_looked_at_like_any_other() -> None:
 
 @pytest.mark.parametrize("intent", sorted(ONLY_SAID))
 async def test_what_acts_is_never_chosen_by_a_model(intent: Intent) -> None:
-    said = Said(intent=Intent.NOT_UNDERSTOOD, text="…", sure=False, suggestions=(Intent.STATUS, Intent.HELP))
-    told = with_guess(said, IntentGuess(intent.value))
+    said = ParsedMessage(intent=Intent.NOT_UNDERSTOOD, text="…", sure=False, suggestions=(Intent.STATUS, Intent.HELP))
+    told = apply_intent_guess(said, IntentGuess(intent.value))
     assert told.intent is Intent.NOT_UNDERSTOOD
     if INTENTS[intent].form:
         assert told.suggestions[0] is intent
@@ -102,9 +102,9 @@ async def test_what_acts_is_never_chosen_by_a_model(intent: Intent) -> None:
 
 @pytest.mark.parametrize("intent", sorted(NEEDS))
 async def test_what_is_put_up_or_noted_must_have_been_named_in_the_words(intent: Intent) -> None:
-    said = Said(intent=Intent.NOT_UNDERSTOOD, text="…", sure=False)
+    said = ParsedMessage(intent=Intent.NOT_UNDERSTOOD, text="…", sure=False)
     guess = IntentGuess(intent.value, ("gpu-002",), ("GPU.BUS.Fallen_Off_Bus",), "nccl1", "drain_node")
-    assert with_guess(said, guess).intent is Intent.NOT_UNDERSTOOD
+    assert apply_intent_guess(said, guess).intent is Intent.NOT_UNDERSTOOD
 
 
 async def test_a_message_that_commands_the_model_closes_nothing() -> None:
@@ -117,7 +117,7 @@ async def test_a_message_that_commands_the_model_closes_nothing() -> None:
 
 
 async def test_without_a_models_answer_the_honest_line_stays() -> None:
-    talk, _ = await talk_with(Declined("over budget"))
+    talk, _ = await talk_with(DeclinedAnswer("over budget"))
     assert "did not understand" in await talk.says(ODD)
 
 
@@ -167,11 +167,11 @@ async def test_a_closed_incident_is_opened_again_by_no_guess() -> None:
 LOOKS = {Intent.RECHECK, Intent.STILL_BROKEN, Intent.NEW_FACTS}
 
 
-def standing(rows: IncidentRows) -> dict[str, Any]:
+def standing(rows: IncidentView) -> dict[str, Any]:
     """All that a turn may change but for what was read of machines."""
     ticket = rows.ticket
     had = (ticket.state, ticket.taken_by, ticket.true_cause) if ticket else None
-    decided = [(row.id, row.outcome, row.waiting_for) for row in rows.ladders]
+    decided = [(row.id, row.outcome, row.waiting_for) for row in rows.remediations]
     kept = ("owner", "quiet_until", "correction")
     return {"lifecycle": rows.lifecycle, "ticket": had, "ladders": decided, **{name: rows.stored.get(name) for name in kept}}
 
@@ -179,13 +179,13 @@ def standing(rows: IncidentRows) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("intent", "text", "said"),
     [
-        (Intent.RUN_CHECK, "the little bandwidth thing, maybe, on those two", Said(check="nccl1", sure=False)),
-        (Intent.WISH_REMEDY, "that second one could do with a rest", Said(remedy="drain_node", sure=False)),
-        (Intent.NARROW, "the one of job 4711", Said(job="4711", sure=False)),
+        (Intent.RUN_CHECK, "the little bandwidth thing, maybe, on those two", ParsedMessage(check="nccl1", sure=False)),
+        (Intent.WISH_REMEDY, "that second one could do with a rest", ParsedMessage(remedy="drain_node", sure=False)),
+        (Intent.NARROW, "the one of job 4711", ParsedMessage(job="4711", sure=False)),
     ],
 )
-def test_where_something_is_put_up_or_noted_is_no_guess_of_a_model(intent: Intent, text: str, said: Said) -> None:
-    told = with_guess(said.model_copy(update={"text": text}), IntentGuess(intent.value, ("gpu-002",), (), "dcgm3", "reboot"))
+def test_where_something_is_put_up_or_noted_is_no_guess_of_a_model(intent: Intent, text: str, said: ParsedMessage) -> None:
+    told = apply_intent_guess(said.model_copy(update={"text": text}), IntentGuess(intent.value, ("gpu-002",), (), "dcgm3", "reboot"))
     assert told.intent is intent
     assert (told.hosts, told.check, told.remedy) == ((), said.check, said.remedy)
 
@@ -213,7 +213,7 @@ async def test_an_answer_that_is_none_leaves_the_honest_line() -> None:
     talk = await Talk.about()
     before = standing(await talk.rows())
     for answer in HOSTILE:
-        talk.ports = replace(talk.ports, model=Model(Saying(answer)))
+        talk.ports = replace(talk.ports, model=ModelReasoner(Saying(answer)))
         assert "did not understand" in await talk.says(ODD), answer[:100]
         assert standing(await talk.rows()) == before
         assert talk.ran == []
@@ -227,8 +227,8 @@ class Saying:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> Reply | Trouble:
-        return Reply(self._text, 10, 5)
+    async def ask(self, asked: ModelQuestion, name: str, schema: object) -> ModelReply | EndpointFailure:
+        return ModelReply(self._text, 10, 5)
 
     async def aclose(self) -> None:
         pass
@@ -237,5 +237,5 @@ class Saying:
 def test_the_table_is_whole() -> None:
     assert not ONLY_SAID & set(NEEDS)
     reading = set(Intent) - ONLY_SAID - set(NEEDS)
-    said = Said(intent=Intent.NOT_UNDERSTOOD, sure=False)
-    assert {one for one in reading if with_guess(said, IntentGuess(one.value)).intent is one} == reading
+    said = ParsedMessage(intent=Intent.NOT_UNDERSTOOD, sure=False)
+    assert {one for one in reading if apply_intent_guess(said, IntentGuess(one.value)).intent is one} == reading

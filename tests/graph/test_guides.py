@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from bot.cards.incidents import details, diagnosis
-from bot.run.site import guide_parts
-from bot.terminal.document import document
-from bot.terminal.report import report_text
+from bot.run.site import build_guide_parts
+from bot.terminal.document import build_diagnosis_document
+from bot.terminal.report import render_report
 from graph.conversation.guessed import NEEDS
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
-from graph.conversation.said import Said, Vocabulary
-from graph.guided import lines_of
-from graph.incident.flow import single_turn
-from graph.incident.guiding.ground import FactGround
+from graph.conversation.read import parse_message
+from graph.conversation.said import ParsedMessage, Vocabulary
+from graph.guided import render_guide_summary
+from graph.incident.flow import run_single_turn
+from graph.incident.guiding.ground import GuideContext
 from graph.report import GuideRun, Report
 from graph.state import Origin
 from kb.guides.guide import Guide, GuideStep, StepCondition
@@ -26,15 +26,15 @@ from kb.taxonomy.expressions import Expression
 from tests.support.fakes_graph import FakeFleet, World, healthy, item
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
-from tools.fact import Fact, Status, blind
-from tools.inventory.ranges import expand
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.inventory.ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 
 
-GUIDES = load_guides(parts=guide_parts(CHECKS))
+GUIDES = load_guides(parts=build_guide_parts(CHECKS))
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
-NAMES = Vocabulary(hosts=tuple(expand("gpu-[001-004]")), groups={"train": ("gpu-001", "gpu-002")}, checks=tuple(CHECKS))
+NAMES = Vocabulary(hosts=tuple(expand_host_range("gpu-[001-004]")), groups={"train": ("gpu-001", "gpu-002")}, checks=tuple(CHECKS))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ NAMES = Vocabulary(hosts=tuple(expand("gpu-[001-004]")), groups={"train": ("gpu-
     ],
 )
 def test_a_guide_is_called_in_words(text: str, guide: str, hosts: Sequence[str]) -> None:
-    said = read(text, NAMES, NOW)
+    said = parse_message(text, NAMES, NOW)
     assert (said.intent, said.guide, said.hosts, said.kind) == (Intent.RUN_GUIDE, guide, hosts, "recheck")
 
 
@@ -57,11 +57,11 @@ def test_a_guide_is_called_in_words(text: str, guide: str, hosts: Sequence[str])
     "text", ["run nccl1 on gpu-001", "is there a guide?", "the guide says nothing of this", "guide me through it", "recheck"]
 )
 def test_what_only_speaks_of_guides_calls_none(text: str) -> None:
-    assert read(text, NAMES, NOW).intent is not Intent.RUN_GUIDE
+    assert parse_message(text, NAMES, NOW).intent is not Intent.RUN_GUIDE
 
 
 def test_no_model_can_call_a_guide_that_nobody_named() -> None:
-    assert not NEEDS[Intent.RUN_GUIDE](Said(text="do the usual"))
+    assert not NEEDS[Intent.RUN_GUIDE](ParsedMessage(text="do the usual"))
 
 
 async def thread(*faults: dict[str, object], text: str = "") -> Talk:
@@ -71,7 +71,7 @@ async def thread(*faults: dict[str, object], text: str = "") -> Talk:
 
 
 async def calls(talk: Talk, text: str) -> Report:
-    return await talk.means(read(text, NAMES, talk.ports.clock.now()))
+    return await talk.means(parse_message(text, NAMES, talk.ports.clock.now()))
 
 
 def marks(report: Report) -> dict[str, str]:
@@ -116,8 +116,8 @@ async def test_each_step_says_how_it_stands_and_a_change_is_the_card_of_the_prov
     assert "gpu.lost with value == true" in says(report, "driver")
     assert says(report, "out_of_service").startswith("gpu-003: ")
     (ladder,) = await talk.put_up()
-    assert ladder.now
-    assert (ladder.now.remedy, ladder.label, ladder.fault is not None) == ("drain_node", "GPU.BUS.Fallen_Off_Bus", True)
+    assert ladder.current_step
+    assert (ladder.current_step.remedy, ladder.label, ladder.fault is not None) == ("drain_node", "GPU.BUS.Fallen_Off_Bus", True)
 
 
 async def test_without_a_proven_cause_no_change_is_put_up() -> None:
@@ -134,8 +134,8 @@ async def test_what_needs_gpus_for_itself_is_a_card_of_whoever_called_one_after_
     assert (marks(report)["copies"], "bw" in says(report, "copies")) == ("waiting", True)
     assert (marks(report)["collectives"], "nccl2" in says(report, "collectives")) == ("next", True)
     (card,) = await talk.put_up()
-    assert card.now
-    assert (card.now.remedy, card.now.args, card.asked_by) == ("run_check", {"check": "bw"}, "T1:U1")
+    assert card.current_step
+    assert (card.current_step.remedy, card.current_step.args, card.asked_by) == ("run_check", {"check": "bw"}, "T1:U1")
     assert not [check for _, check in talk.ran if CHECKS[check].exclusive]
 
 
@@ -165,12 +165,12 @@ async def test_nobody_sleeps_through_a_wait_and_calling_it_again_goes_on_from_th
 
 async def test_a_guide_that_there_is_not_looks_at_nothing_and_names_those_that_there_are() -> None:
     talk = await thread(LOST)
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     report = await calls(talk, "run guide make_tea")
     assert "make_tea" in report.reply
     assert "`run guide gpu_lost`" in report.reply
     assert talk.ran == []
-    assert (await talk.rows()).ladders == before
+    assert (await talk.rows()).remediations == before
 
 
 async def test_who_begins_with_a_guide_has_it_run() -> None:
@@ -194,8 +194,8 @@ async def test_a_run_that_is_over_is_told_once() -> None:
     talk = await thread()
     report = await calls(talk, "run guide gpu_lost on gpu-001")
     assert report.guide
-    assert not report.guide.open
-    assert (await talk.means(read("recheck", NAMES, talk.ports.clock.now()))).guide is None
+    assert not report.guide.is_open
+    assert (await talk.means(parse_message("recheck", NAMES, talk.ports.clock.now()))).guide is None
 
 
 async def test_where_nothing_is_proven_the_guide_that_fits_is_held_against_what_was_seen_and_asks_nothing_more() -> None:
@@ -230,7 +230,7 @@ HANGS = Guide(
 
 
 async def told(world: World, text: str, **more: Any) -> Report:
-    _, report = await single_turn(replace(world.ports(), **more), item(text), Origin(kind="terminal"))
+    _, report = await run_single_turn(replace(world.ports(), **more), item(text), Origin(kind="terminal"))
     return report
 
 
@@ -242,59 +242,59 @@ async def test_a_proven_cause_is_the_answer_and_no_guide_is_held_against_it() ->
     assert report.guide is None
 
 
-def ground(*facts: Fact, hosts: tuple[str, ...] = ("a", "b")) -> FactGround:
-    from graph.engine.reference import Lens
+def ground(*facts: Fact, hosts: tuple[str, ...] = ("a", "b")) -> GuideContext:
+    from graph.engine.reference import ReferenceData
     from kb.taxonomy.reader import load_taxonomy
 
-    return FactGround(facts, hosts, Lens(load_taxonomy(), CHECKS), NOW)
+    return GuideContext(facts, hosts, ReferenceData(load_taxonomy(), CHECKS), NOW)
 
 
 def test_found_not_found_and_could_not_look_are_three_answers() -> None:
     xid = Fact("dmesg", "kernel.xid", 79, host="a")
     other, silent = Fact("dmesg", "kernel.xid", 43, host="a"), Fact("dmesg", "", status=Status.ABSENT, host="b")
-    dark = blind("dmesg", Status.TIMEOUT, "timed out", "b")
-    assert ground(xid, dark).holds(XID79) is True, "found is found wherever else one could not look"
-    assert ground(other, silent).holds(XID79) is False
-    assert ground(other, dark).holds(XID79) is None
-    assert ground().holds(XID79) is None
+    dark = build_unobserved_fact("dmesg", Status.TIMEOUT, "timed out", "b")
+    assert ground(xid, dark).is_condition_met(XID79) is True, "found is found wherever else one could not look"
+    assert ground(other, silent).is_condition_met(XID79) is False
+    assert ground(other, dark).is_condition_met(XID79) is None
+    assert ground().is_condition_met(XID79) is None
     none = replace(XID79, quantifier="none")
-    assert [ground(*facts).holds(none) for facts in ((xid,), (other, silent), (other, dark))] == [False, True, None]
-    assert ground(replace(xid, stale=True), silent).holds(XID79) is False, "what was before the last boot is over"
+    assert [ground(*facts).is_condition_met(none) for facts in ((xid,), (other, silent), (other, dark))] == [False, True, None]
+    assert ground(replace(xid, stale=True), silent).is_condition_met(XID79) is False, "what was before the last boot is over"
 
 
 def test_the_steps_fit_a_card_a_dialog_a_terminal_and_a_script() -> None:
     rows = [{"id": f"s{n}", "mark": "done", "does": f"Step {n} <!channel>", "says": "gpu-001: *bad*"} for n in range(9)]
     run = GuideRun.model_validate({"id": "g", "title": "A guide", "called": True, "steps": rows})
     report = Report(item="i", outcome="no_fault", headline="No fault", guide=run)
-    shown = str(diagnosis.render("inc-9", report).blocks)
+    shown = str(diagnosis.render_diagnosis("inc-9", report).blocks)
     assert "A guide" in shown
     assert "4 more steps" in shown
     assert "<!channel>" not in shown
-    assert len(lines_of(run, 6)) == 6
+    assert len(render_guide_summary(run, 6)) == 6
 
 
 async def test_what_is_told_of_a_guide_is_the_same_everywhere() -> None:
     talk = await thread(LOST)
     report = await calls(talk, "run guide gpu_lost on gpu-003")
     rows = await talk.rows()
-    card = str(diagnosis.render("inc-1", report).blocks)
+    card = str(diagnosis.render_diagnosis("inc-1", report).blocks)
     assert report.guide
-    told = lines_of(report.guide, 6)
+    told = render_guide_summary(report.guide, 6)
     assert len(told) <= 6
     [waits] = [line for line in told if line.startswith("⏳ ")]
     assert says(report, "out_of_service") in waits
     assert [line for line in told if line.startswith("✗") and line.endswith("driver")]
     assert [line for line in told if line.startswith("·") and line.endswith("restart")]
     assert report.guide.title in card
-    assert says(report, "out_of_service") in str(details.render(rows, {}, {}, report.item))
-    assert document(rows.stored, report)["guide"]["steps"][0]["id"] == "count"
-    assert report_text(rows.stored, report)
+    assert says(report, "out_of_service") in str(details.render_details(rows, {}, {}, report.item))
+    assert build_diagnosis_document(rows.stored, report)["guide"]["steps"][0]["id"] == "count"
+    assert render_report(rows.stored, report)
 
 
 def test_a_guide_that_only_fits_is_one_line_that_says_how_to_go_on() -> None:
     run = GuideRun.model_validate(
         {"id": "nccl_hang", "title": "A hang", "steps": [{"id": "a", "mark": "done"}, {"id": "b", "mark": "next"}]}
     )
-    shown = str(diagnosis.render("inc-9", Report(item="i", outcome="abstained", headline="No cause", guide=run)).blocks)
+    shown = str(diagnosis.render_diagnosis("inc-9", Report(item="i", outcome="abstained", headline="No cause", guide=run)).blocks)
     assert "1 of 2 steps" in shown
     assert "`run guide nccl_hang`" in shown

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.hosts import hosts_in
+from graph.reading.hosts import find_hosts
 
 GPU = tuple(f"gpu-{n:03}" for n in range(1, 25))
 PLAIN = tuple(f"gpu{n:03}" for n in range(1, 25))
@@ -195,7 +195,7 @@ RANGES: Sequence[tuple[Sequence[str], str, Sequence[str]]] = [
 
 @pytest.mark.parametrize(("fleet", "text", "hosts"), RANGES)
 def test_a_range_names_its_hosts_however_it_is_written(fleet: Sequence[str], text: str, hosts: Sequence[str]) -> None:
-    named = hosts_in(text, fleet, domains=("dc1.example.com",) if fleet is FULL else ())
+    named = find_hosts(text, fleet, domains=("dc1.example.com",) if fleet is FULL else ())
     assert (named.hosts, named.unknown) == (tuple(hosts), ())
 
 
@@ -304,7 +304,7 @@ def test_a_range_names_its_hosts_however_it_is_written(fleet: Sequence[str], tex
     ],
 )
 def test_what_is_no_range_of_hosts_names_none(text: str, hosts: tuple[str, ...]) -> None:
-    named = hosts_in(text, GPU, domains=())
+    named = find_hosts(text, GPU, domains=())
     assert (named.hosts, named.unknown) == (hosts, ())
 
 
@@ -329,7 +329,7 @@ def test_what_is_no_range_of_hosts_names_none(text: str, hosts: tuple[str, ...])
 def test_of_a_range_the_unknown_part_is_named_beside_the_known(
     fleet: Sequence[str], text: str, hosts: tuple[str, ...], unknown: tuple[str, ...]
 ) -> None:
-    named = hosts_in(text, fleet, domains=())
+    named = find_hosts(text, fleet, domains=())
     assert (named.hosts, named.unknown) == (tuple(hosts), unknown)
 
 
@@ -373,6 +373,6 @@ def test_any_spelling_of_a_range_over_any_shape_of_names(
         width = 3  # gpu1 is a GPU
     high = low + size
     written = sentence.format(spell(stem, str(low).zfill(width), str(high).zfill(width), domain))
-    named = hosts_in(written.upper() if upper else written, fleet, domains=("dc1.example.com",))
+    named = find_hosts(written.upper() if upper else written, fleet, domains=("dc1.example.com",))
     assert named.hosts == tuple(fleet[low - 1 : high])
     assert len(named.unknown) == max(0, high - 24)

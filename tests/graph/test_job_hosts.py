@@ -6,11 +6,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.incident.summarise import summarise
-from graph.ports import Ports
+from graph.ports import GraphContext
 from graph.state import Origin
 from tests.graph.test_nodes import state
 from tests.support.fakes_graph import World, item
-from tools.inventory.jobs import JobPlace
+from tools.inventory.jobs import JobHosts
 
 
 class Scheduler:
@@ -19,13 +19,13 @@ class Scheduler:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def __call__(self, job: str) -> JobPlace:
+    async def __call__(self, job: str) -> JobHosts:
         self.asked.append(job)
-        return JobPlace(("n2", "n3", "elsewhere")) if job == "4711" else JobPlace(why="not_known")
+        return JobHosts(("n2", "n3", "elsewhere")) if job == "4711" else JobHosts(why="not_known")
 
 
 async def hosts(text: str, scheduler: Scheduler, **more: Any) -> tuple[str, ...]:
-    ports: Ports = replace(World().ports(), job_place=scheduler)
+    ports: GraphContext = replace(World().ports(), job_place=scheduler)
     update = await summarise(state(item(text), **more), runtime=Runtime(context=ports))
     return tuple(update["brief"]["hosts"])
 

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.derive import unreachable
-from graph.incident.answers.wishes import NO_CARD
+from graph.engine.derive import find_unreachable_hosts
+from graph.incident.answers.wishes import NO_CARD_PREFIX
 from tests.support.clock import T0
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
-from tools.fact import Fact, Status, blind
-from tools.fleet.reading import could_not
-from tools.transport import Barrier, Ran, Transport, Unreachable
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.reading import build_unobserved_answer
+from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
 WELL = [Fact("smi", "gpu.count", 8, host="n1", time=T0)]
 SHUT = [
-    Fact(check, "", status=Status.UNREACHABLE, line="refused", host="n2", time=T0, attrs={"barrier": Barrier.REFUSED.value})
+    Fact(check, "", status=Status.UNREACHABLE, line="refused", host="n2", time=T0, attrs={"barrier": AccessBarrier.REFUSED.value})
     for check in ("smi", "dmesg")
 ]
 
@@ -29,11 +29,11 @@ class Door:
 
     inner: Transport
     shut: str = ""
-    barrier: Barrier = Barrier.OTHER
+    barrier: AccessBarrier = AccessBarrier.OTHER
     status: Status = Status.UNREACHABLE
     clock: str = "virtual"
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         if host == self.shut:
             raise Unreachable(host, "kept out", self.status, self.barrier)
         return await self.inner.run(host, argv, timeout=timeout, cap=cap)
@@ -49,7 +49,7 @@ class Door:
         (Fact("nccl1", "nccl.busbw", 400.0, host="n2", time=T0 - timedelta(hours=3)), True),
         (Fact("cuda", "check.skipped", "not_known", host="n2", time=T0), True),
         (Fact("ib", "check.no_target", "x", host="n2", time=T0), True),
-        (blind("time", Status.TIMEOUT, "too long", "n2"), True),
+        (build_unobserved_fact("time", Status.TIMEOUT, "too long", "n2"), True),
         (Fact("lspci", "pcie.gen", 5, host="n2", time=T0), False),
         (Fact("lspci", "pcie.gen", 5, host="n2", time=T0 - timedelta(seconds=40)), False),
         (Fact("sysd", "service.event", "x", host="n2", time=T0 - timedelta(days=2)), False),
@@ -57,21 +57,21 @@ class Door:
     ids=["light test before", "test hours ago", "not run", "nobody to ask", "too slow", "answers now", "same look", "event of any time"],
 )
 def test_only_what_answers_in_the_latest_look_makes_a_host_seen(fact: Fact, named: bool) -> None:
-    assert [row.host for row in unreachable([*WELL, *SHUT, fact])] == (["n2"] if named else [])
+    assert [row.host for row in find_unreachable_hosts([*WELL, *SHUT, fact])] == (["n2"] if named else [])
 
 
 @pytest.mark.parametrize(
     ("barrier", "status"),
     [
-        (Barrier.REFUSED, Status.UNREACHABLE),
-        (Barrier.LOGIN, Status.DENIED),
-        (Barrier.UNLISTED_KEY, Status.UNREACHABLE),
-        (Barrier.CHANGED_KEY, Status.UNREACHABLE),
-        (Barrier.SILENT, Status.TIMEOUT),
-        (Barrier.OTHER, Status.UNREACHABLE),
+        (AccessBarrier.REFUSED, Status.UNREACHABLE),
+        (AccessBarrier.LOGIN, Status.DENIED),
+        (AccessBarrier.UNLISTED_KEY, Status.UNREACHABLE),
+        (AccessBarrier.CHANGED_KEY, Status.UNREACHABLE),
+        (AccessBarrier.SILENT, Status.TIMEOUT),
+        (AccessBarrier.OTHER, Status.UNREACHABLE),
     ],
 )
-async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(barrier: Barrier, status: Status) -> None:
+async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(barrier: AccessBarrier, status: Status) -> None:
     stage = staged(case_of(FAULT), controller="slurm-controller")
     door = Door(stage.transport)
     talk = Talk.over(replace(stage, transport=door))  # type: ignore[arg-type]  # the part of InProcess that is used
@@ -89,10 +89,10 @@ async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(bar
         assert "could not be looked at (kept out" in answer or answer.startswith("No, not on gpu-004"), answer
         assert not [line for line in answer.splitlines() if "gpu-004" in line and "nothing abnormal" in line]
     drain = await talk.says("drain gpu-004")
-    assert drain.startswith(f"{NO_CARD} for a drain: a fix is put up only for a fault that a look has shown")
+    assert drain.startswith(f"{NO_CARD_PREFIX} for a drain: a fix is put up only for a fault that a look has shown")
     assert "`scontrol update NodeName=gpu-004" in drain
 
 
 def test_why_a_look_failed_is_kept_with_what_kept_us_out() -> None:
-    answer = could_not("n2", CHECKS["smi"], Status.UNREACHABLE, "refused", T0, Barrier.REFUSED)
-    assert [row.value for row in unreachable([*WELL, *answer.facts])] == ["refused"]
+    answer = build_unobserved_answer("n2", CHECKS["smi"], Status.UNREACHABLE, "refused", T0, AccessBarrier.REFUSED)
+    assert [row.value for row in find_unreachable_hosts([*WELL, *answer.facts])] == ["refused"]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from bot.cards.incidents import diagnosis
-from graph.learning.lessons import drafted
-from graph.learning.recalled import recalled, with_recalled
+from graph.learning.lessons import draft_lesson
+from graph.learning.recalled import merge_recalled_lessons, add_recalled_lessons
 from graph.report import Report
-from graph.state import ABSTAIN, NO_FAULT, Conjecture, Explored, Hypothesis, Incident, Ladder, Outcome
+from graph.state import ABSTAIN, NO_FAULT, Conjecture, Exploration, Hypothesis, IncidentState, Remediation, DiagnosisOutcome
 from kb.history.lessons import Lesson
 from tests.support.clock import T0
 from tests.support.fakes_graph import Past
@@ -24,8 +24,8 @@ def theirs(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(WHOSE[host] for host in hosts if host in WHOSE)
 
 
-def draft(state: Incident) -> Lesson:
-    lesson = drafted(state, T0, LEAVES, nobodys)
+def draft(state: IncidentState) -> Lesson:
+    lesson = draft_lesson(state, T0, LEAVES, nobodys)
     assert lesson is not None
     return lesson
 
@@ -56,30 +56,30 @@ def test_it_keeps_no_secret() -> None:
 
 
 def test_it_is_of_the_customer_whose_hosts_they_were_and_of_ours_alone_where_they_were_of_several() -> None:
-    own = drafted(closed(), T0, LEAVES, theirs)
-    several = drafted(closed(hosts=("gpu-017", "gpu-019")), T0, LEAVES, theirs)
-    reported = drafted(closed(tenant="beta", hosts=()), T0, LEAVES, nobodys)
+    own = draft_lesson(closed(), T0, LEAVES, theirs)
+    several = draft_lesson(closed(hosts=("gpu-017", "gpu-019")), T0, LEAVES, theirs)
+    reported = draft_lesson(closed(tenant="beta", hosts=()), T0, LEAVES, nobodys)
     assert own
     assert several
     assert reported
     assert (own.tenant, own.inside) == ("acme", False)
     assert (several.tenant, several.inside) == ("", True)
-    assert (reported.tenant, reported.serves("beta"), reported.serves("acme"), reported.serves("")) == ("beta", True, False, False)
-    assert several.serves(None)
-    assert not any(several.serves(one) for one in ("acme", "beta", ""))
+    assert (reported.tenant, reported.can_serve_tenant("beta"), reported.can_serve_tenant("acme"), reported.can_serve_tenant("")) == ("beta", True, False, False)
+    assert several.can_serve_tenant(None)
+    assert not any(several.can_serve_tenant(one) for one in ("acme", "beta", ""))
 
 
 def test_nothing_is_taught_where_nothing_was_broken_or_nobody_knows() -> None:
-    assert drafted(closed(label=NO_FAULT), T0, LEAVES, nobodys) is None
-    assert drafted(closed(label="", words=""), T0, LEAVES, nobodys) is None
-    assert drafted({**closed(), "lifecycle": "open"}, T0, LEAVES, nobodys) is None
+    assert draft_lesson(closed(label=NO_FAULT), T0, LEAVES, nobodys) is None
+    assert draft_lesson(closed(label="", words=""), T0, LEAVES, nobodys) is None
+    assert draft_lesson({**closed(), "lifecycle": "open"}, T0, LEAVES, nobodys) is None
 
 
 BENT = Conjecture(title="A bent pin of gpu-017's board", cause="It makes links replay.", branch="INTERCONNECT.NVLINK")
 
 
-def explored(state: Incident, *ideas: Conjecture) -> Incident:
-    return {**state, "explored": Explored(rounds=1, ideas=ideas).model_dump(mode="json")}
+def explored(state: IncidentState, *ideas: Conjecture) -> IncidentState:
+    return {**state, "explored": Exploration(rounds=1, ideas=ideas).model_dump(mode="json")}
 
 
 def test_an_idea_that_a_persons_words_bear_out_is_proposed_as_a_new_cause() -> None:
@@ -92,7 +92,7 @@ def test_an_idea_that_nobody_bore_out_or_that_a_label_names_is_proposed_to_nobod
     assert draft(explored(closed(label="", words="somebody unplugged it"), BENT)).new_cause == ""
     assert draft(explored(closed(words="a bent pin, links replay"), BENT)).new_cause == ""
     known = f"{BENT.branch}.A_Bent_Pin_Of_Gpu"
-    lesson = drafted(explored(closed(label="", words="a bent pin, links replay"), BENT), T0, {*LEAVES, known}, nobodys)
+    lesson = draft_lesson(explored(closed(label="", words="a bent pin, links replay"), BENT), T0, {*LEAVES, known}, nobodys)
     assert lesson is not None
     assert lesson.new_cause == ""
 
@@ -107,7 +107,7 @@ def test_a_branch_that_a_person_named_is_the_cause_that_was_found_below_it() -> 
 
 
 def test_a_cure_that_was_proved_twice_teaches_without_a_word() -> None:
-    cured: Ladder = MENDED.model_copy(update={"outcome": "cured"})
+    cured: Remediation = MENDED.model_copy(update={"outcome": "cured"})
     assert draft(closed(label="", words="", ladder=cured)).label == DEAD
 
 
@@ -119,16 +119,16 @@ def test_a_story_without_end_makes_a_short_draft() -> None:
 def test_a_lesson_is_told_with_the_cause_that_it_taught_and_where_nothing_is_found_if_it_is_much_alike() -> None:
     near, far = Past(DEAD, 0.5, "near", "les-1", "inc-1", "2026-05-03"), Past(DEAD, 0.1, "far", "les-2", "inc-2", "2026-05-04")
     seed, nothing = Past(DEAD, 0.9, "seed"), Past(DEAD, 0.01, "no", "les-3", "inc-3", "2026-05-05")
-    known = recalled((), [near, far, seed, nothing])
-    assert recalled(known, [near]) == known
+    known = merge_recalled_lessons((), [near, far, seed, nothing])
+    assert merge_recalled_lessons(known, [near]) == known
 
-    def told(outcome: Outcome, *labels: str) -> list[str]:
+    def told(outcome: DiagnosisOutcome, *labels: str) -> list[str]:
         report = Report(item="i", outcome=outcome, root_causes=tuple(Hypothesis(label=label, verdict="confirmed") for label in labels))
-        return [row.incident for row in with_recalled(report, known).recalled]
+        return [row.incident for row in add_recalled_lessons(report, known).recalled]
 
     assert told("diagnosed", DEAD) == ["inc-1", "inc-2"]
     assert told("diagnosed", ECC) == []
     assert told("abstained") == ["inc-1"]
     assert told("no_fault") == []
-    card = diagnosis.render("inc-9", with_recalled(Report(item="i", outcome="abstained"), known), titles={DEAD: "Dead"})
+    card = diagnosis.render_diagnosis("inc-9", add_recalled_lessons(Report(item="i", outcome="abstained"), known), titles={DEAD: "Dead"})
     assert "It sounds like inc-1, 3 May" in str(card.blocks)

@@ -7,11 +7,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from bot.cards.incidents import diagnosis, ticket
-from bot.cards.incidents.handoff import evidence_text, handoff
+from bot.cards.incidents.handoff import format_evidence_file, build_handoff
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.logs import MOST_LOGS, MOST_TEMPLATES, handful, in_words, is_log, kept, of_jobs, read_log
+from graph.reading.logs import MAX_LOGS_PER_INCIDENT, MAX_TEMPLATES_PER_INCIDENT, select_telling_templates, format_log_digest, is_log, merge_log_digests, build_job_log_digest, digest_log
 from graph.report import Report
-from graph.state import Attachment, Incident, Item, LogDigest, LogTemplate
+from graph.state import Attachment, IncidentState, InboxItem, LogDigest, LogTemplate
 from tests.support.fakes_graph import FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -46,10 +46,10 @@ class Desk:
         )
         self.graph = build_incident_graph(InMemorySaver())
 
-    async def turn(self, given: Item) -> Report:
+    async def turn(self, given: InboxItem) -> Report:
         return await run_turn(self.graph, self.world.ports(), given)
 
-    async def state(self) -> Incident:
+    async def state(self) -> IncidentState:
         return (await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values  # type: ignore[return-value]
 
     @property
@@ -60,7 +60,7 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def pasted() -> Item:
+def pasted() -> InboxItem:
     return item("n2 is slow", attachments=(Attachment(name="train.log", text=long_log()),))
 
 
@@ -70,18 +70,18 @@ TEMPLATES = (
 )
 
 
-async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_with_counts(pasted: Item) -> None:
+async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_with_counts(pasted: InboxItem) -> None:
     desk = Desk()
     report = await desk.turn(pasted)
     assert report.outcome == "abstained"
     handed = await desk.turn(item("", "hand_off"))
     state = await desk.state()
     card, page = (
-        json.dumps(shown, ensure_ascii=False) for shown in (diagnosis.render("inc-1", report).blocks, ticket.render(handoff(state)).blocks)
+        json.dumps(shown, ensure_ascii=False) for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, ticket.render_ticket(build_handoff(state)).blocks)
     )
     assert desk.shown
     for line in TEMPLATES:
-        assert all(line in said for said in (*desk.shown, state["ticket"]["summary"], evidence_text(handoff(state), {})))
+        assert all(line in said for said in (*desk.shown, state["ticket"]["summary"], format_evidence_file(build_handoff(state), {})))
         assert all(line.replace("<", "&lt;").replace(">", "&gt;") in said or line in said for said in (card, page))
     assert "train.log: 100,101 lines, 100,000 of them regular, stored as " in state["ticket"]["summary"]
     assert handed.logs == report.logs
@@ -95,11 +95,11 @@ async def test_an_incident_without_a_long_log_keeps_nothing_of_logs() -> None:
     assert not any("lines" in said for said in desk.shown)
 
 
-async def test_the_numbers_of_lines_lead_back_into_the_stored_text(pasted: Item) -> None:
+async def test_the_numbers_of_lines_lead_back_into_the_stored_text(pasted: InboxItem) -> None:
     desk = Desk()
     await desk.turn(pasted)
     (row,) = (await desk.state())["logs"]
-    stored = ((await desk.world.evidence.get(row["sha256"])) or "").splitlines()
+    stored = ((await desk.world.evidence.get_text(row["sha256"])) or "").splitlines()
     for template in LogDigest.model_validate(row).templates:
         for line in (template.line, template.last_line):
             assert "ERROR" in stored[line - 1]
@@ -111,17 +111,17 @@ def log(name: str, templates: int) -> LogDigest:
 
 
 def test_of_many_logs_the_newest_are_kept_and_of_all_together_sixty_templates() -> None:
-    rows = kept([log(f"old{n}", 60) for n in range(4)], [log("new", 60)])
+    rows = merge_log_digests([log(f"old{n}", 60) for n in range(4)], [log("new", 60)])
     assert [row.name for row in rows] == ["old1", "old2", "old3", "new"]
-    assert len(rows) == MOST_LOGS
-    assert sum(len(row.templates) for row in rows) == MOST_TEMPLATES
+    assert len(rows) == MAX_LOGS_PER_INCIDENT
+    assert sum(len(row.templates) for row in rows) == MAX_TEMPLATES_PER_INCIDENT
     assert all(row.left_out + len(row.templates) == row.lines for row in rows)
-    assert kept(rows, [rows[-1]]) == rows
+    assert merge_log_digests(rows, [rows[-1]]) == rows
 
 
 def test_a_handful_is_what_tells_most_in_the_order_of_the_log() -> None:
     quiet, bad = log("quiet", 50), LogTemplate(text="unit foo failed", count=3, line=4, last_line=9)
-    (row,) = handful([quiet.model_copy(update={"templates": (bad, *quiet.templates)})], 2)
+    (row,) = select_telling_templates([quiet.model_copy(update={"templates": (bad, *quiet.templates)})], 2)
     assert [template.text for template in row.templates] == ["unit foo failed", "quiet says 50"]
 
 
@@ -139,12 +139,12 @@ def test_a_handful_is_what_tells_most_in_the_order_of_the_log() -> None:
 )
 def test_a_log_is_told_from_a_document(text: str, log: bool) -> None:
     assert is_log(text) is log
-    assert (read_log("x", "sha", text, NOW) is not None) is log
+    assert (digest_log("x", "sha", text, NOW) is not None) is log
 
 
 def job_log(host: str, *, quiet: bool = False) -> list[Fact]:
     text = "".join(STEP.format(1, n % 60, n, 2.0, n) for n in range(300)) + ("" if quiet else HANG)
-    return [row.at(host, time=NOW, sha256=f"sha of {host}") for row in CHECKS["joblog"].read(f"==> /var/log/jobs/7/rank_0.log <==\n{text}")]
+    return [row.locate(host, time=NOW, sha256=f"sha of {host}") for row in CHECKS["joblog"].parse_output(f"==> /var/log/jobs/7/rank_0.log <==\n{text}")]
 
 
 def test_a_look_at_the_job_s_log_keeps_what_tells_of_it() -> None:
@@ -157,18 +157,18 @@ def test_a_look_at_the_job_s_log_keeps_what_tells_of_it() -> None:
 
 
 def test_the_same_template_of_several_hosts_is_one() -> None:
-    digest = of_jobs([*job_log("n1"), *job_log("n2"), *job_log("n3", quiet=True)])
+    digest = build_job_log_digest([*job_log("n1"), *job_log("n2"), *job_log("n3", quiet=True)])
     assert digest is not None
-    head, line = in_words(digest)
+    head, line = format_log_digest(digest)
     assert head.startswith("the job on n[1-2]: 604 lines")
     assert line == "  2× 05-20 03:09:59Z: <time> ERROR rank <n> is stuck in all_reduce"
-    assert of_jobs(job_log("n1", quiet=True)) is None
+    assert build_job_log_digest(job_log("n1", quiet=True)) is None
 
 
 def test_one_host_s_log_is_pointed_into() -> None:
-    digest = of_jobs(job_log("n1"))
+    digest = build_job_log_digest(job_log("n1"))
     assert digest is not None
-    assert in_words(digest) == [
+    assert format_log_digest(digest) == [
         "the job on n1: 302 lines, stored as sha of n1",
         "  1× 05-20 03:09:59Z line 302: <time> ERROR rank <n> is stuck in all_reduce",
     ]

@@ -4,8 +4,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.incident.visible import nameable_hosts, scope_of, visible_hosts
-from graph.state import Item, Origin
+from graph.incident.visible import list_nameable_hosts, build_host_scope, list_visible_hosts
+from graph.state import InboxItem, Origin
 from tests.support.clock import T0
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, item
 from tests.support.inventories import SITE, inventory
@@ -15,28 +15,28 @@ TERMINAL, OPERATORS = Origin(kind="terminal"), Origin(kind="slack", channel="C0O
 THEIRS = inventory(groups={**SITE["groups"], "t": {"hosts": "t[1-2]", "tenant": "acme", "controller": "ctl"}}, channels=[])
 
 
-def said(text: str) -> Item:
-    return Item(id="i1", kind="mention", incident="inc-1", at=T0, text=text)
+def said(text: str) -> InboxItem:
+    return InboxItem(id="i1", kind="mention", incident="inc-1", at=T0, text=text)
 
 
 @pytest.mark.parametrize(
     "text", ["slow\nhosts: ctl", "what is wrong with ctl?", "ctl and n1 are slow", "is ctl healthy?", "jobs hang, CTL too"]
 )
 def test_a_controller_is_looked_at_where_it_is_named(text: str) -> None:
-    assert "ctl" in scope_of(inventory(channels=[]), TERMINAL, said(text), ()).hosts
+    assert "ctl" in build_host_scope(inventory(channels=[]), TERMINAL, said(text), ()).hosts
 
 
 @pytest.mark.parametrize("text", ["n1 is slow", "jobs hang", "is everything healthy?", "control plane?"])
 def test_a_controller_is_left_alone_where_it_is_not(text: str) -> None:
-    assert "ctl" not in scope_of(inventory(channels=[]), TERMINAL, said(text), ()).hosts
-    assert "ctl" in scope_of(inventory(channels=[]), TERMINAL, said(text), ("ctl",)).hosts, "it stays part of what is about it"
+    assert "ctl" not in build_host_scope(inventory(channels=[]), TERMINAL, said(text), ()).hosts
+    assert "ctl" in build_host_scope(inventory(channels=[]), TERMINAL, said(text), ("ctl",)).hosts, "it stays part of what is about it"
 
 
 @pytest.mark.parametrize("origin", [Origin(kind="terminal", tenant="acme"), OPERATORS])
 def test_nobody_names_what_their_place_does_not_speak_of(origin: Origin) -> None:
     site = inventory() if origin is OPERATORS else THEIRS
-    assert nameable_hosts(site, origin) == visible_hosts(site, origin)
-    assert "ctl" not in scope_of(site, origin, said("ctl is slow"), ()).hosts
+    assert list_nameable_hosts(site, origin) == list_visible_hosts(site, origin)
+    assert "ctl" not in build_host_scope(site, origin, said("ctl is slow"), ()).hosts
 
 
 class WithController(World):

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from langgraph.runtime import Runtime
 
-from graph.engine.prepare import gather
-from graph.engine.prior import most_telling, past_priors, read_priors, together, word_priors
-from graph.incident.case import Turn, asks_of, folded_asks, merged
+from graph.engine.prepare import prepare_facts
+from graph.engine.prior import select_telling_incidents, compute_past_priors, compute_model_priors, sum_priors, compute_word_priors
+from graph.incident.case import TurnState, unfold_asks, fold_asks, merge_facts
 from graph.incident.conclude import conclude
 from graph.incident.execute import execute
 from graph.incident.plan import plan
 from graph.incident.reflect import reflect
 from graph.incident.summarise import summarise
-from graph.incident.visible import visible_hosts
-from graph.model.reasoner import Judgement, Reading
-from graph.ports import Ports
-from graph.reading.pasted import fenced, read_pasted, shelve, without_fences
-from graph.state import Attachment, Brief, Incident, Item, Origin
+from graph.incident.visible import list_visible_hosts
+from graph.model.reasoner import Judgement, ReportExtraction
+from graph.ports import GraphContext
+from graph.reading.pasted import find_fenced_blocks, extract_pasted_facts, store_attachments, strip_fences
+from graph.state import Attachment, IncidentBrief, IncidentState, InboxItem, Origin
 from tests.support.fakes_graph import (
     CHECKS,
     DESYNC,
@@ -38,23 +38,23 @@ from tests.support.fakes_graph import (
     item,
 )
 from tools.evidence import MemoryEvidence
-from tools.fact import Fact, Status, blind
-from tools.fleet.answers import Wave
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.answers import FleetAnswers
 from tools.inventory.hosts import parse_inventory
 
 HOSTS = ("n1", "n2", "n3", "n4")
 
 
-def runtime(world: World) -> Runtime[Ports]:
+def runtime(world: World) -> Runtime[GraphContext]:
     return Runtime(context=world.ports())
 
 
-def state(given: Item | None = None, **more: Any) -> Incident:
+def state(given: InboxItem | None = None, **more: Any) -> IncidentState:
     row = given or item("n2 is slow")
     return {"id": "inc-1", "item": row.model_dump(mode="json"), "opened_at": row.at.isoformat(), "version": 1, **more}  # type: ignore[typeddict-item]  # tests set what they need
 
 
-async def looked(world: World, *sick: Fact) -> Incident:
+async def looked(world: World, *sick: Fact) -> IncidentState:
     """A state after the first wave."""
     sha = await world.evidence.put_facts("inc-1", instead(healthy(*HOSTS), *sick))
     return state(facts=sha, rounds=1, turn={"hosts": "n[1-4]", "named": True}, tier="history", brief={"text": "slow", "hosts": list(HOSTS)})
@@ -63,9 +63,9 @@ async def looked(world: World, *sick: Fact) -> Incident:
 async def test_summarise_keeps_words_and_reads_attachments() -> None:
     world = World()
     given = item("n2 is slow", attachments=(Attachment(name="a.log", text="joblog: job.error rank3 collective_desync"),))
-    shelved = await shelve(given, world.evidence)
+    shelved = await store_attachments(given, world.evidence)
     update = await summarise(state(shelved), runtime=runtime(world))
-    (row,) = await world.evidence.facts(update["facts"])
+    (row,) = await world.evidence.get_facts(update["facts"])
     assert (row.key, row.value, row.host) == ("job.error", "collective_desync", "")
     assert update["brief"]["hosts"] == ["n2"]
     assert update["said"][0]["attachments"][0]["sha256"] == row.sha256
@@ -86,7 +86,7 @@ async def test_items_that_want_an_answer_change_no_brief() -> None:
 
 
 async def test_a_models_guess_names_only_visible_hosts() -> None:
-    model = FakeModel(guess=Reading(symptoms=("slow",), hosts=("n2", "evil"), job="4711"))
+    model = FakeModel(guess=ReportExtraction(symptoms=("slow",), hosts=("n2", "evil"), job="4711"))
     update = await summarise(state(item("the second one crawls")), runtime=runtime(World(model=model)))
     assert update["brief"]["hosts"] == ["n2"]
     assert update["brief"]["job"] == "4711"
@@ -96,7 +96,7 @@ async def test_the_first_plan_is_one_wave_over_the_named_hosts() -> None:
     world = World(history=FakeHistory([Past(LOST, 0.8)]))
     given = state(rounds=0, brief={"text": "n2 is slow", "symptoms": ["slow"], "hosts": ["n2"]})
     update = await plan(given, runtime=runtime(world))
-    assert set(asks_of(update["to_look"])) == {("n2", check.id) for check in CHECKS.values() if not check.exclusive}
+    assert set(unfold_asks(update["to_look"])) == {("n2", check.id) for check in CHECKS.values() if not check.exclusive}
     assert update["turn"]["past"] == [LOST]
     assert update["turn"]["priors"][LOST] > 0
 
@@ -110,7 +110,7 @@ async def test_a_large_fleet_is_not_searched_for_an_unnamed_host() -> None:
 async def test_execute_keeps_facts_by_digest_and_counts_the_cost() -> None:
     world = World(fleet=FakeFleet(healthy(*HOSTS)))
     update = await execute(state(to_look=[{"hosts": "n[1-2]", "check": "smi"}]), runtime=runtime(world))
-    assert {row.host for row in await world.evidence.facts(update["facts"])} == {"n1", "n2"}
+    assert {row.host for row in await world.evidence.get_facts(update["facts"])} == {"n1", "n2"}
     assert update["stats"]["checks"] == 2
     assert update["stats"]["check_seconds"] == 6.0
     assert update["to_look"] == []
@@ -124,7 +124,7 @@ async def test_execute_with_nothing_to_ask_asks_nothing() -> None:
 
 async def test_a_fleet_that_breaks_leaves_nobody_listening() -> None:
     class Broken(FakeFleet):
-        async def look(self, *_: object, **__: object) -> Wave:
+        async def run_checks(self, *_: object, **__: object) -> FleetAnswers:
             raise RuntimeError("no room for another file")
 
     with pytest.raises(RuntimeError, match="no room"):
@@ -181,27 +181,27 @@ def test_a_channel_sees_its_own_hosts_only(origin: Origin, seen: set[str]) -> No
             "channels": [{"channel": "OPS"}, {"channel": "CUST", "kind": "tenant", "tenant": "acme"}],
         }
     )
-    assert set(visible_hosts(inventory, origin)) == seen
+    assert set(list_visible_hosts(inventory, origin)) == seen
 
 
 def test_asks_fold_and_unfold() -> None:
     asks = [(f"gpu-{n:03}", check) for check in ("smi", "dmesg") for n in range(1, 101)]
-    rows = folded_asks(asks)
+    rows = fold_asks(asks)
     assert rows == [{"hosts": "gpu-[001-100]", "check": "smi"}, {"hosts": "gpu-[001-100]", "check": "dmesg"}]
-    assert set(asks_of(rows)) == set(asks)
+    assert set(unfold_asks(rows)) == set(asks)
 
 
 def test_a_newer_answer_replaces_the_older_whole() -> None:
     old = [fact("n1", "smi", "gpu.count", 7), fact("n2", "smi", "gpu.count", 8), Fact("joblog", "job.error", "x", line="x")]
     new = [fact("n1", "smi", "gpu.count", 8), Fact("joblog", "job.error", "x", line="x")]
-    assert [(row.host, row.value) for row in merged(old, new)] == [("n2", 8), ("", "x"), ("n1", 8)]
+    assert [(row.host, row.value) for row in merge_facts(old, new)] == [("n2", 8), ("", "x"), ("n1", 8)]
 
 
 def test_a_turn_survives_the_state() -> None:
-    assert Turn.read({"turn": {"hosts": "n1"}}) == Turn(hosts="n1")
-    turn = Turn(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked=("When?",))
-    assert Turn.read({"turn": turn.write()}) == turn
-    assert Turn().write() == {}
+    assert TurnState.from_state({"turn": {"hosts": "n1"}}) == TurnState(hosts="n1")
+    turn = TurnState(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked=("When?",))
+    assert TurnState.from_state({"turn": turn.to_json()}) == turn
+    assert TurnState().to_json() == {}
 
 
 async def test_execute_reads_no_row_that_it_does_not_need() -> None:
@@ -219,56 +219,56 @@ async def test_an_answer_leaves_every_row_but_its_own_as_it_is_stored() -> None:
 
 def test_pasted_blocks_are_logs_and_the_rest_words() -> None:
     text = "it hangs\n```\nline one\nline two\n```\nplease help `x`"
-    assert [block.text for block in fenced(text)] == ["line one\nline two"]
-    assert without_fences(text).split() == ["it", "hangs", "please", "help", "`x`"]
-    unknown = read_pasted("nothing any parser knows", CHECKS)
+    assert [block.text for block in find_fenced_blocks(text)] == ["line one\nline two"]
+    assert strip_fences(text).split() == ["it", "hangs", "please", "help", "`x`"]
+    unknown = extract_pasted_facts("nothing any parser knows", CHECKS)
     assert ([(fact.key, fact.value) for fact in unknown.facts], unknown.recognised) == ([("check.not_understood", 0)], False)
 
 
 async def test_what_is_stored_of_an_item_is_redacted() -> None:
     evidence = MemoryEvidence()
     given = item("token hf_abcdefghijklmnopqrstuvwxyz0123456789", attachments=(Attachment(name="x", text="AKIAIOSFODNN7EXAMPLE\n" * 2),))
-    kept = await shelve(given, evidence)
+    kept = await store_attachments(given, evidence)
     assert "hf_abc" not in kept.text
     assert kept.attachments[0].text == ""
-    assert "AKIAIOSFODNN7EXAMPLE" not in (await evidence.get(kept.attachments[0].sha256) or "")
+    assert "AKIAIOSFODNN7EXAMPLE" not in (await evidence.get_text(kept.attachments[0].sha256) or "")
 
 
 def test_words_history_and_models_only_suggest() -> None:
-    brief = Brief(text="the GPU has fallen off the bus", symptoms=("no_device",))
-    words = word_priors(TAXONOMY, brief)
+    brief = IncidentBrief(text="the GPU has fallen off the bus", symptoms=("no_device",))
+    words = compute_word_priors(TAXONOMY, brief)
     assert max(words, key=lambda label: words[label]) == LOST
     assert 0 < words[LOST] <= 1.5
-    assert past_priors([(LOST, 3.0)]) == {LOST: 1.0}
-    assert read_priors({HOT: 0.5, DESYNC: 7.0}) == {HOT: 0.75, DESYNC: 1.5}, "bounded, whatever a model says"
-    assert together({HOT: 1.0}, {HOT: 0.5, LOST: 1}) == {HOT: 1.5, LOST: 1}
+    assert compute_past_priors([(LOST, 3.0)]) == {LOST: 1.0}
+    assert compute_model_priors({HOT: 0.5, DESYNC: 7.0}) == {HOT: 0.75, DESYNC: 1.5}, "bounded, whatever a model says"
+    assert sum_priors({HOT: 1.0}, {HOT: 0.5, LOST: 1}) == {HOT: 1.5, LOST: 1}
 
 
 def test_of_past_incidents_those_are_taken_that_words_speak_for_and_each_of_another_cause() -> None:
     alike = [Past(HOT, 0.5), Past(HOT, 0.49), Past(DESYNC, 0.4), Past(LOST, 0.3)]
-    assert [one.label for one in most_telling(alike, {})] == [HOT, DESYNC]
-    assert [one.label for one in most_telling(alike, {LOST: 1.5})] == [LOST, HOT]
-    assert [one.label for one in most_telling(alike, {LOST: 1.0})] == [HOT, LOST], "words order them, and what is most alike stays"
-    assert most_telling(alike, {HOT: 1.5})[0].score == 0.5
-    assert most_telling([], {LOST: 1.5}) == []
+    assert [one.label for one in select_telling_incidents(alike, {})] == [HOT, DESYNC]
+    assert [one.label for one in select_telling_incidents(alike, {LOST: 1.5})] == [LOST, HOT]
+    assert [one.label for one in select_telling_incidents(alike, {LOST: 1.0})] == [HOT, LOST], "words order them, and what is most alike stays"
+    assert select_telling_incidents(alike, {HOT: 1.5})[0].score == 0.5
+    assert select_telling_incidents([], {LOST: 1.5}) == []
 
 
 def test_xids_on_many_gpus_are_the_programs_and_on_one_part_the_gpus() -> None:
     spread = [fact(host, "dmesg", "kernel.xid", 31, f"gpu{n}", attrs={"count": 2}) for host in ("n1", "n2") for n in range(2)]
-    assert {row.value for row in gather(spread) if row.key == "kernel.xid_repeat"} == {"scattered"}
+    assert {row.value for row in prepare_facts(spread) if row.key == "kernel.xid_repeat"} == {"scattered"}
     same = [fact("n1", "dmesg", "kernel.xid", 13, "gpu4", attrs={"pids": [1, 2, 3], "gpc": 1, "tpc": 2})]
-    (pattern,) = [row for row in gather(same) if row.key == "kernel.xid_repeat"]
+    (pattern,) = [row for row in prepare_facts(same) if row.key == "kernel.xid_repeat"]
     assert (pattern.value, pattern.device, pattern.host) == ("same_tpc", "gpu4", "n1")
-    assert not [row for row in gather([replace(row, stale=True) for row in same]) if row.key == "kernel.xid_repeat"]
+    assert not [row for row in prepare_facts([replace(row, stale=True) for row in same]) if row.key == "kernel.xid_repeat"]
 
 
 def test_a_gpu_that_is_not_listed_gets_a_fact_of_its_own() -> None:
     bus = ("0000:19:00.0", "0000:3b:00.0", "0000:4c:00.0")
     facts = [fact("n1", "smi", "gpu.bdf", address, name) for address, name in zip(bus[:2], ("gpu0", "gpu1"), strict=True)]
-    (gone,) = [row for row in gather(facts, bus=lambda host: bus) if row.key == "gpu.missing"]
+    (gone,) = [row for row in prepare_facts(facts, bus=lambda host: bus) if row.key == "gpu.missing"]
     assert (gone.host, gone.device, gone.value) == ("n1", "gpu2", True)
 
 
 def test_blind_facts_derive_nothing_about_a_host_that_answered() -> None:
-    facts = [*healthy("n1"), blind("dmesg", Status.TIMEOUT, "slow", "n1")]
-    assert not [row for row in gather(facts) if row.key == "host.reachable"]
+    facts = [*healthy("n1"), build_unobserved_fact("dmesg", Status.TIMEOUT, "slow", "n1")]
+    assert not [row for row in prepare_facts(facts) if row.key == "host.reachable"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.cards.incidents import diagnosis
-from graph.learning.noted import HINT, Concerns, hints, notes_on
+from graph.learning.noted import HINT_WEIGHT, IncidentSubject, find_page_hints, find_site_notes
 from graph.report import Report
 from graph.state import Origin
 from kb.history.pages import SitePage
@@ -20,8 +20,8 @@ SPEED = SitePage("speed", "Slow checkpoints", "Checkpoints to the scratch file s
 PAGES = (RISER, PORTS, RACK, SPEED)
 
 
-def about(text: str = "job hangs", labels: tuple[str, ...] = (), groups: tuple[str, ...] = (), skus: tuple[str, ...] = ()) -> Concerns:
-    return Concerns(text, labels, frozenset(groups), frozenset(skus))
+def about(text: str = "job hangs", labels: tuple[str, ...] = (), groups: tuple[str, ...] = (), skus: tuple[str, ...] = ()) -> IncidentSubject:
+    return IncidentSubject(text, labels, frozenset(groups), frozenset(skus))
 
 
 @pytest.mark.parametrize(
@@ -35,40 +35,40 @@ def about(text: str = "job hangs", labels: tuple[str, ...] = (), groups: tuple[s
         (about("nothing of the kind"), []),
     ],
 )
-def test_a_page_is_found_by_what_it_is_about(concerns: Concerns, pages: list[str]) -> None:
-    assert [one.page for one in notes_on(PAGES, concerns)] == pages
+def test_a_page_is_found_by_what_it_is_about(concerns: IncidentSubject, pages: list[str]) -> None:
+    assert [one.page for one in find_site_notes(PAGES, concerns)] == pages
 
 
 def test_a_page_of_other_hosts_is_not_found_by_its_cause_or_its_words() -> None:
     page = replace(RISER, groups=("old",))
-    assert not notes_on([page], about("press the riser of slot 5", (DEAD,), ("new",)))
-    assert notes_on([page], about(labels=(DEAD,), groups=("old",)))
+    assert not find_site_notes([page], about("press the riser of slot 5", (DEAD,), ("new",)))
+    assert find_site_notes([page], about(labels=(DEAD,), groups=("old",)))
 
 
 def test_a_page_of_a_branch_is_of_each_cause_below_it() -> None:
-    assert notes_on([replace(RISER, labels=("GPU.BUS",))], about(labels=(DEAD,)))
-    assert not notes_on([replace(RISER, labels=("GPU.B",))], about(labels=(DEAD,)))
+    assert find_site_notes([replace(RISER, labels=("GPU.BUS",))], about(labels=(DEAD,)))
+    assert not find_site_notes([replace(RISER, labels=("GPU.B",))], about(labels=(DEAD,)))
 
 
 def test_of_a_long_page_the_lines_that_fit_are_shown() -> None:
     text = "\n".join([*(f"Line {number} says nothing." for number in range(50)), "x" * 900, "The riser of slot 5 is loose."])
-    [note] = notes_on([replace(RISER, text=text)], about("riser of slot 5", (DEAD,)))
+    [note] = find_site_notes([replace(RISER, text=text)], about("riser of slot 5", (DEAD,)))
     assert "The riser of slot 5 is loose." in note.says
     assert len(note.says) == 2
     assert all(len(said) <= 200 for said in note.says)
 
 
 def test_a_page_of_a_cause_counts_less_than_a_past_incident_that_is_as_much_alike() -> None:
-    [(label, weight)] = hints(PAGES, "press the riser of slot 5 home before a node is sent away")
+    [(label, weight)] = find_page_hints(PAGES, "press the riser of slot 5 home before a node is sent away")
     assert label == DEAD
-    assert 0 < weight <= HINT
-    assert not hints(PAGES, "checkpoints to scratch are slow"), "a page of no cause points nowhere"
+    assert 0 < weight <= HINT_WEIGHT
+    assert not find_page_hints(PAGES, "checkpoints to scratch are slow"), "a page of no cause points nowhere"
 
 
 def test_what_a_page_says_stands_on_the_card_with_where_to_read_on_and_formats_nothing() -> None:
     page = replace(RISER, title="*Risers* <!channel>", text="Say <@U1> & `rm -rf /`", source="wiki")
-    notes = notes_on([page], about(labels=(DEAD,)))
-    card = diagnosis.render("inc-9", Report(item="i", outcome="abstained", notes=notes))
+    notes = find_site_notes([page], about(labels=(DEAD,)))
+    card = diagnosis.render_diagnosis("inc-9", Report(item="i", outcome="abstained", notes=notes))
     said = str(card.blocks)
     assert "rackmedic kb show riser" in said
     assert "<!channel>" not in said

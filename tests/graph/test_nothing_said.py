@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.conversation.news import tells_nothing
-from graph.conversation.read import read
+from graph.conversation.news import is_empty_message
+from graph.conversation.read import parse_message
 from graph.conversation.said import Vocabulary
 
 CASES = Path(__file__).parents[1] / "bench/cases"
@@ -15,7 +15,7 @@ NOW = datetime(2026, 5, 20, 8, tzinfo=UTC)
 
 
 def nothing(text: str) -> bool:
-    return tells_nothing(read(text, Vocabulary(hosts=("gpu-001", "gpu-002")), NOW).model_copy(update={"text": text}), NOW)
+    return is_empty_message(parse_message(text, Vocabulary(hosts=("gpu-001", "gpu-002")), NOW).model_copy(update={"text": text}), NOW)
 
 
 @pytest.mark.parametrize("text", ["🍕🍕🍕", "hello, nice weather today", "AAAAAAAAAA", "approve apr-123"])

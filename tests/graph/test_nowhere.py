@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import LOST, TAXONOMY, expected, fact, healthy, instead
@@ -30,7 +30,7 @@ def listing(host: str, gpus: tuple[str, ...] = BUS) -> list[Fact]:
 
 def look(facts: list[Fact], *, bus: tuple[str, ...] = BUS) -> Assessment:
     own = small(TAXONOMY)
-    return assess(facts, Lens(own.taxonomy, own.checks, expected, own.place, lambda host: bus), HOSTS, None, T0)
+    return assess_facts(facts, ReferenceData(own.taxonomy, own.checks, expected, own.place, lambda host: bus), HOSTS, None, T0)
 
 
 def seen(*sick: Fact, **lists: tuple[str, ...]) -> list[Fact]:
@@ -41,43 +41,43 @@ def seen(*sick: Fact, **lists: tuple[str, ...]) -> list[Fact]:
 def test_an_event_of_a_gpu_that_the_node_does_not_have_convicts_nobody_and_is_told() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)))
     assert now.finding == "no_fault"
-    assert [(row.host, row.check, row.why) for row in now.could_not_look()] == [
+    assert [(row.host, row.check, row.why) for row in now.list_unobserved()] == [
         ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device")
     ]
 
 
 def test_the_same_event_of_a_gpu_that_it_has_is_the_cause() -> None:
-    assert [row.label for row in look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]))).root_causes()] == [LOST]
+    assert [row.label for row in look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]))).list_root_causes()] == [LOST]
 
 
 def test_a_gpu_that_no_tool_lists_any_more_is_one_that_the_machine_has() -> None:
     left = tuple(address for address in BUS if address != BUS[2])
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]), n2=left))
-    assert [(row.label, row.hosts) for row in now.root_causes()] == [(LOST, ("n2",))]
+    assert [(row.label, row.hosts) for row in now.list_root_causes()] == [(LOST, ("n2",))]
 
 
 def test_without_a_profile_what_other_hosts_list_speaks_for_one_that_lost_it() -> None:
     left = tuple(address for address in BUS if address != BUS[2])
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]), n2=left), bus=())
-    assert [row.label for row in now.root_causes()] == [LOST]
+    assert [row.label for row in now.list_root_causes()] == [LOST]
 
 
 def test_of_a_machine_without_a_profile_it_convicts_nobody_and_is_not_nothing_either() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
-    assert (now.finding, now.root_causes()) == ("abstained", ())
+    assert (now.finding, now.list_root_causes()) == ("abstained", ())
 
 
 def test_where_nothing_lists_the_gpus_nobody_knows_which_there_are() -> None:
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
-    assert [row.label for row in now.root_causes()] == [LOST]
+    assert [row.label for row in now.list_root_causes()] == [LOST]
 
 
 @pytest.mark.parametrize("code", [48, 74, 79, 92, 94, 95, 119, 137, 154])
 def test_no_xid_of_a_phantom_moves_any_cause_of_the_whole_taxonomy(code: int) -> None:
-    whole = Lens(load_taxonomy(), CHECKS, bus=lambda host: BUS)
-    calm = assess(seen(), whole, HOSTS, None, T0)
+    whole = ReferenceData(load_taxonomy(), CHECKS, bus=lambda host: BUS)
+    calm = assess_facts(seen(), whole, HOSTS, None, T0)
     phantoms = [fact("n2", "dmesg", "kernel.xid", code, f"0000:{n:02x}:00.0") for n in range(0xA0, 0xA4)]
-    said = assess([*seen(), *phantoms], whole, HOSTS, None, T0)
+    said = assess_facts([*seen(), *phantoms], whole, HOSTS, None, T0)
     assert {row.label for row in said.rows if row.support} == {row.label for row in calm.rows if row.support}
     assert not said.roots
 
@@ -93,9 +93,9 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
         return [fact(host, "ibstat", "ib.bdf", f"0000:{n:02x}:00.0", f"mlx5_{n}") for n in range(many)]
 
     def supported(many: int) -> bool:
-        whole = Lens(load_taxonomy(), CHECKS, lambda host, key, device: 4 if key == "ib.count" else None)
+        whole = ReferenceData(load_taxonomy(), CHECKS, lambda host, key, device: 4 if key == "ib.count" else None)
         gone = fact("n1", "dmesg", "kernel.mlx5", "fw_fatal", PHANTOM)
-        rows = assess([*list_of("n1", many), gone], whole, ("n1",), None, T0).rows
+        rows = assess_facts([*list_of("n1", many), gone], whole, ("n1",), None, T0).rows
         return any(match.fact.device == PHANTOM for row in rows for match in row.support)
 
     assert not supported(4), "all that its profile knows are listed"
@@ -106,7 +106,7 @@ def test_a_function_that_a_gpu_does_not_have_is_no_gpu() -> None:
     """The driver names a GPU by its first function; an event of the second is somebody's text."""
     second = BUS[2].replace(".0", ".1")
     assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second))).finding == "no_fault"
-    assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second), fact("n3", "dmesg", "kernel.xid", 79, BUS[2]))).root_causes()[
+    assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second), fact("n3", "dmesg", "kernel.xid", 79, BUS[2]))).list_root_causes()[
         0
     ].hosts == ("n3",)
 
@@ -124,7 +124,7 @@ def sxid(address: str, host: str = "n2") -> Fact:
 
 
 def judged(*facts: Fact, hosts: tuple[str, ...] = HOSTS) -> Assessment:
-    return assess([*seen(), *facts], Lens(load_taxonomy(), CHECKS, bus=lambda host: BUS), hosts, None, T0)
+    return assess_facts([*seen(), *facts], ReferenceData(load_taxonomy(), CHECKS, bus=lambda host: BUS), hosts, None, T0)
 
 
 def every(**more: tuple[str, ...]) -> list[Fact]:
@@ -135,7 +135,7 @@ SWITCH = "INTERCONNECT.NVSWITCH.Fatal_SXid"
 
 
 def test_an_sxid_of_a_switch_that_the_node_has_is_the_cause() -> None:
-    assert [row.label for row in judged(*every(), sxid(SWITCHES[1])).root_causes()] == [SWITCH]
+    assert [row.label for row in judged(*every(), sxid(SWITCHES[1])).list_root_causes()] == [SWITCH]
 
 
 def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> None:
@@ -143,7 +143,7 @@ def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> N
     assert not any(match.fact.key == "kernel.sxid" for row in now.rows for match in row.support)
     assert look([*seen(), *every(), sxid(PHANTOM)]).finding == "no_fault"
     assert ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device") in [
-        (row.host, row.check, row.why) for row in now.could_not_look()
+        (row.host, row.check, row.why) for row in now.list_unobserved()
     ]
 
 
@@ -187,16 +187,16 @@ def test_as_lspci_lists_it_an_event_counts_where_the_device_is(event: tuple[str,
 
 
 def test_a_switch_that_only_this_node_no_longer_lists_is_one_that_it_has() -> None:
-    assert [row.label for row in judged(*every(n2=SWITCHES[:1]), sxid(SWITCHES[1])).root_causes()] == [SWITCH]
+    assert [row.label for row in judged(*every(n2=SWITCHES[:1]), sxid(SWITCHES[1])).list_root_causes()] == [SWITCH]
 
 
 def test_where_one_node_alone_was_listed_a_switch_may_have_gone_from_it() -> None:
-    assert not judged(*lists("n2"), sxid(PHANTOM)).root_causes()
+    assert not judged(*lists("n2"), sxid(PHANTOM)).list_root_causes()
     assert look([*seen(), *lists("n2"), sxid(PHANTOM)]).finding == "abstained"
 
 
 def test_where_nobody_lists_switches_nobody_knows_which_there_are() -> None:
-    assert [row.label for row in judged(sxid(PHANTOM)).root_causes()] == [SWITCH]
+    assert [row.label for row in judged(sxid(PHANTOM)).list_root_causes()] == [SWITCH]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
@@ -56,7 +56,7 @@ def looked(host: str, changes: str = "") -> list[Fact]:
         if value == "=":
             del rows[kind, name]
     text = "\n".join(("== baseline 1", *rows.values(), "== end", ""))
-    return [replace(fact, host=host, time=T0) for fact in CHECKS["base"].read(text)]
+    return [replace(fact, host=host, time=T0) for fact in CHECKS["base"].parse_output(text)]
 
 
 def judged(changes: str, *facts: Fact) -> Assessment:
@@ -64,7 +64,7 @@ def judged(changes: str, *facts: Fact) -> Assessment:
     well = [Fact(name, "check.looked", None, host=host, time=T0) for host in HOSTS for name, check in CHECKS.items() if not check.exclusive]
     well = [replace(fact, key="", status=fact.status.ABSENT) for fact in well if fact.check != "base"]
     seen = [fact for host in HOSTS for fact in looked(host, changes if host == "n2" else "")]
-    return assess([*well, *seen, *(replace(fact, host="n2", time=T0) for fact in facts)], Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
+    return assess_facts([*well, *seen, *(replace(fact, host="n2", time=T0) for fact in facts)], ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
 
 
 def unit(name: str, value: str, **attrs: object) -> list[Fact]:
@@ -178,18 +178,18 @@ def test_a_well_group_is_well() -> None:
     assert now.suspects == ()
     for label, leaf in TAXONOMY.leaves.items():
         if all(clue.key == "peer.differs" for clue in leaf.evidence if clue.weight > 0):
-            assert now.standings[label].verdict == "rejected"
+            assert now.label_verdicts[label].verdict == "rejected"
 
 
 def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "answer|port of controller ctl|refused")]
-    now = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
+    now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert [row.label for row in now.roots] == [O + "SCHED.Controller_Down"]
 
 
 def test_names_that_nobody_resolves_are_found_though_all_hosts_are_alike() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "answer|nameserver 10.0.0.2|timeout")]
-    now = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
+    now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert {row.label for row in now.roots} == {I + "ETH.DNS_Failure"}
     assert not [fact for fact in now.odd if fact.key == "peer.differs"]
 
@@ -204,8 +204,8 @@ def test_processes_in_the_kernel_are_a_sign_and_no_cause() -> None:
 def test_another_time_zone_is_told_and_likely_only_where_the_words_fit() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "system|time zone|America/New_York -0400" if host == "n2" else "")]
     label = S + "TIME.Time_Zone_Differs"
-    quiet = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, None, T0)
+    quiet = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert [(fact.host, fact.device) for fact in quiet.differing] == [("n2", "system time zone")]
     assert quiet.suspects == ()
-    named = assess(facts, Lens(TAXONOMY, CHECKS), HOSTS, {label: 2.0}, T0)
+    named = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, {label: 2.0}, T0)
     assert [row.label for row in named.suspects] == [label]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.incident.case import merged
-from graph.ownership import TenantMachines, machines_of, withheld
+from graph.incident.case import merge_facts
+from graph.ownership import TenantMachines, build_tenant_machines, is_withheld_from_tenant
 from graph.state import FileSource
 from tests.support.inventories import inventory
 from tools.fact import FROM_FILE, Fact, Status
@@ -13,7 +13,7 @@ SITE = inventory(
     hosts={"gpu-004": {"node": "n4"}},
     channels=[{"channel": "C0OPS", "kind": "operators"}],
 )
-ACME = machines_of(SITE, ("gpu-003", "gpu-004"))
+ACME = build_tenant_machines(SITE, ("gpu-003", "gpu-004"))
 JOB = {"path": "/shared/812/x.log", "uid": 3001, "job": "812", "nodes": "gpu-003"}
 
 
@@ -23,7 +23,7 @@ def test_machines_are_known_by_the_schedulers_names() -> None:
 
 @pytest.mark.parametrize("nodes", ["gpu-003", "n4", "gpu-003,n4"])
 def test_a_job_on_their_machines_alone_is_theirs(nodes: str) -> None:
-    assert ACME.owns(FileSource.model_validate(JOB | {"nodes": nodes}))
+    assert ACME.owns_file(FileSource.model_validate(JOB | {"nodes": nodes}))
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_a_job_on_their_machines_alone_is_theirs(nodes: str) -> None:
 )  # fmt: skip
 def test_whatever_is_not_established_is_not_theirs(wrong: dict[str, object]) -> None:
     source = FileSource.model_validate(JOB | wrong)
-    assert not ACME.owns(source)
-    assert ACME.withholds("gpu-003", "joblog", source)
-    assert withheld(Fact("joblog", "job.error", "cuda_oom", host="gpu-003", attrs={FROM_FILE: JOB | wrong}), ACME)
+    assert not ACME.owns_file(source)
+    assert ACME.is_unowned_file_fact("gpu-003", "joblog", source)
+    assert is_withheld_from_tenant(Fact("joblog", "job.error", "cuda_oom", host="gpu-003", attrs={FROM_FILE: JOB | wrong}), ACME)
 
 
 def test_what_a_look_says_of_itself_and_what_machines_say_withholds_nothing() -> None:
@@ -45,14 +45,14 @@ def test_what_a_look_says_of_itself_and_what_machines_say_withholds_nothing() ->
         Fact("env", "env.RANK", "0"),
         Fact("smi", "gpu.count", 8),
     ):
-        assert not withheld(Fact(fact.check, fact.key, fact.value, status=fact.status, host="gpu-003"), ACME)
-    assert withheld(Fact("joblog", "job.error", "cuda_oom", host="gpu-003"), ACME)
-    assert withheld(Fact("joblog", "job.error", "cuda_oom", host="gpu-005", attrs={FROM_FILE: JOB}), ACME)
+        assert not is_withheld_from_tenant(Fact(fact.check, fact.key, fact.value, status=fact.status, host="gpu-003"), ACME)
+    assert is_withheld_from_tenant(Fact("joblog", "job.error", "cuda_oom", host="gpu-003"), ACME)
+    assert is_withheld_from_tenant(Fact("joblog", "job.error", "cuda_oom", host="gpu-005", attrs={FROM_FILE: JOB}), ACME)
 
 
 def test_what_a_customer_hands_in_is_kept_beside_the_same_of_our_own_people() -> None:
     ours = Fact("joblog", "job.error", "cuda_oom", line="out of memory")
     theirs = Fact("joblog", "job.error", "cuda_oom", line="out of memory", attrs={FROM_FILE: {"path": "x.log", "by": "customer"}})
-    assert merged([ours], [theirs]) == [ours, theirs]
-    assert merged([ours, theirs], [theirs]) == [ours, theirs]
-    assert [withheld(fact, ACME) for fact in (ours, theirs)] == [True, False]
+    assert merge_facts([ours], [theirs]) == [ours, theirs]
+    assert merge_facts([ours, theirs], [theirs]) == [ours, theirs]
+    assert [is_withheld_from_tenant(fact, ACME) for fact in (ours, theirs)] == [True, False]

@@ -5,11 +5,11 @@ from itertools import permutations
 
 import pytest
 
-from graph.engine.abnormal import is_odd
-from graph.engine.assess import assess
-from graph.engine.belief import ALONE, DIFFERENCES
-from graph.engine.peers import MOST, PAST, PEER, Baseline, baselines, from_memory, peer_differences, rare_first
-from graph.engine.reference import Lens
+from graph.engine.abnormal import is_abnormal
+from graph.engine.assess import assess_facts
+from graph.engine.belief import MAX_DIFFERENCE_LOG_ODDS, DIFFERENCE_KEYS
+from graph.engine.peers import MAX_DIFFERENCES_PER_KIND, PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, HostBaseline, build_baselines, find_past_differences, find_peer_differences, sort_rarest_first
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
@@ -23,7 +23,7 @@ def rows(kind: str, *hosts: Sequence[str]) -> list[Fact]:
 
 
 def apart(facts: Sequence[Fact], kinds: Mapping[str, str] | None = None) -> dict[tuple[str, str | None], tuple[object, object]]:
-    found = peer_differences(facts, lambda host: (kinds or {}).get(host, ""))
+    found = find_peer_differences(facts, lambda host: (kinds or {}).get(host, ""))
     return {(fact.host, fact.device): (fact.value, fact.attrs["most"]) for fact in found}
 
 
@@ -74,9 +74,9 @@ def test_units_that_come_and_go_are_not_told() -> None:
 
 def test_many_differences_of_one_kind_are_counted() -> None:
     usual = [f"p{n} = 1" for n in range(100)]
-    found = peer_differences(rows("package", usual, usual, [f"p{n} = 2" for n in range(100)]), lambda host: "")
-    assert len(found) == MOST + 1
-    assert found[-1].value == f"{100 - MOST} more"
+    found = find_peer_differences(rows("package", usual, usual, [f"p{n} = 2" for n in range(100)]), lambda host: "")
+    assert len(found) == MAX_DIFFERENCES_PER_KIND + 1
+    assert found[-1].value == f"{100 - MAX_DIFFERENCES_PER_KIND} more"
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -87,21 +87,21 @@ def test_the_order_of_hosts_changes_nothing(order: tuple[int, ...]) -> None:
 
 def test_what_fits_the_words_comes_first_then_what_has_to_be_alike_then_what_is_rare() -> None:
     facts = [
-        Fact("base", PEER, "5.19", "system kernel", attrs={"most": "5.15", "hosts": 9, "of": 10}),
-        Fact("base", PEER, "absent", "mount /data", attrs={"most": "nfs4", "hosts": 9, "of": 10}),
-        Fact("base", PEER, "absent", "service sssd", attrs={"most": "active", "hosts": 6, "of": 10}),
+        Fact("base", PEER_DIFFERS_KEY, "5.19", "system kernel", attrs={"most": "5.15", "hosts": 9, "of": 10}),
+        Fact("base", PEER_DIFFERS_KEY, "absent", "mount /data", attrs={"most": "nfs4", "hosts": 9, "of": 10}),
+        Fact("base", PEER_DIFFERS_KEY, "absent", "service sssd", attrs={"most": "active", "hosts": 6, "of": 10}),
     ]
-    assert [fact.device for fact in rare_first(facts)] == ["mount /data", "service sssd", "system kernel"]
-    assert rare_first(facts, ["it must be the kernel"])[0].device == "system kernel"
-    assert rare_first(facts, ["sssd looks odd"])[0].device == "service sssd"
+    assert [fact.device for fact in sort_rarest_first(facts)] == ["mount /data", "service sssd", "system kernel"]
+    assert sort_rarest_first(facts, ["it must be the kernel"])[0].device == "system kernel"
+    assert sort_rarest_first(facts, ["sssd looks odd"])[0].device == "service sssd"
 
 
 def test_limits_of_a_daemon_that_does_not_run_are_no_difference() -> None:
     limits = ["slurmd processes = 96365", "sssd processes = 500"]
     gone = rows("limit", limits, limits, ["sssd processes = 500"], limits)
     stopped = rows("daemon", ["slurmd = runs"], ["slurmd = runs"], [], ["slurmd = runs"])
-    assert {(fact.host, fact.device) for fact in peer_differences([*gone, *stopped], one)} == {("n3", "daemon slurmd")}
-    assert {(fact.host, fact.device) for fact in peer_differences(gone, one)} == {("n3", "limit slurmd processes")}
+    assert {(fact.host, fact.device) for fact in find_peer_differences([*gone, *stopped], one)} == {("n3", "daemon slurmd")}
+    assert {(fact.host, fact.device) for fact in find_peer_differences(gone, one)} == {("n3", "limit slurmd processes")}
 
 
 EVERY_KIND = (
@@ -118,15 +118,15 @@ def test_no_difference_alone_accuses_above_six_tenths_whatever_the_words_say(dev
     kind, _, name = device.partition(" ")
     usual = [f"{name} = usual"]
     for own in (["other = 1"], [f"{name} = failed"], [f"{name} = inactive"], [f"{name} = 2"]):
-        now = assess(rows(kind, usual, usual, own, usual), Lens(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0)
+        now = assess_facts(rows(kind, usual, usual, own, usual), ReferenceData(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0)
         assert not now.roots
-        speaking = [row for row in now.rows if any(match.fact.key in DIFFERENCES for match in row.support)]
-        assert all(row.posterior <= 0.6 + 1e-9 and row.log_odds <= ALONE for row in speaking)
+        speaking = [row for row in now.rows if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
+        assert all(row.posterior <= 0.6 + 1e-9 and row.log_odds <= MAX_DIFFERENCE_LOG_ODDS for row in speaking)
 
 
 def test_what_has_to_be_alike_is_abnormal_and_a_setting_is_not() -> None:
     def odd(device: str) -> bool:
-        return is_odd(Fact("base", PEER, "x", device, host="n1", attrs={"most": "y", "hosts": 2, "of": 3}))
+        return is_abnormal(Fact("base", PEER_DIFFERS_KEY, "x", device, host="n1", attrs={"most": "y", "hosts": 2, "of": 3}))
 
     assert odd("service sssd")
     assert odd("mount /data")
@@ -142,30 +142,30 @@ def one(host: str) -> str:
 
 
 def test_a_host_is_compared_with_what_it_was_when_it_was_last_seen_well() -> None:
-    before = {"n1": Baseline(T0, {"system": ("kernel = 5.15", "time zone = Etc/UTC +0000"), "mount": ("/data = nfs4",)})}
+    before = {"n1": HostBaseline(T0, {"system": ("kernel = 5.15", "time zone = Etc/UTC +0000"), "mount": ("/data = nfs4",)})}
     now = [*rows("system", ["kernel = 6.8", "time zone = Etc/UTC +0000"]), *rows("mount", ["/ = ext4"])]
-    found = {fact.device: (fact.key, fact.value, fact.attrs["before"]) for fact in from_memory(now, before, one)}
+    found = {fact.device: (fact.key, fact.value, fact.attrs["before"]) for fact in find_past_differences(now, before, one)}
     assert found == {
-        "system kernel": (PAST, "6.8", "5.15"),
-        "mount /": (PAST, "ext4", "absent"),
-        "mount /data": (PAST, "absent", "nfs4"),
+        "system kernel": (PAST_DIFFERS_KEY, "6.8", "5.15"),
+        "mount /": (PAST_DIFFERS_KEY, "ext4", "absent"),
+        "mount /data": (PAST_DIFFERS_KEY, "absent", "nfs4"),
     }
 
 
 def test_a_host_that_was_looked_at_alone_is_compared_with_peers_of_earlier_incidents() -> None:
-    seen = {f"n{n}": Baseline(T0, {"service": ("slurmd = active",)}) for n in range(2, 6)}
-    found = from_memory(rows("service", ["slurmd = inactive"]), seen, one)
-    assert [(fact.host, fact.key, fact.value, fact.attrs["most"]) for fact in found] == [("n1", PEER, "inactive", "active")]
+    seen = {f"n{n}": HostBaseline(T0, {"service": ("slurmd = active",)}) for n in range(2, 6)}
+    found = find_past_differences(rows("service", ["slurmd = inactive"]), seen, one)
+    assert [(fact.host, fact.key, fact.value, fact.attrs["most"]) for fact in found] == [("n1", PEER_DIFFERS_KEY, "inactive", "active")]
 
 
 def test_peers_of_now_are_preferred_to_those_of_then_and_other_kinds_are_no_peers() -> None:
-    seen = {f"m{n}": Baseline(T0, {"service": ("slurmd = active",)}) for n in range(8)}
-    assert from_memory(rows("service", *(["slurmd = inactive"],) * 3), seen, one) == []
-    assert from_memory(rows("service", ["slurmd = inactive"]), seen, lambda host: host[0]) == []
+    seen = {f"m{n}": HostBaseline(T0, {"service": ("slurmd = active",)}) for n in range(8)}
+    assert find_past_differences(rows("service", *(["slurmd = inactive"],) * 3), seen, one) == []
+    assert find_past_differences(rows("service", ["slurmd = inactive"]), seen, lambda host: host[0]) == []
 
 
 def test_only_hosts_that_were_read_whole_are_remembered() -> None:
     part = Fact("base", "", status=Status.UNREADABLE, line="it broke off", host="n2")
-    found = baselines([*rows("system", USUAL, USUAL), part])
+    found = build_baselines([*rows("system", USUAL, USUAL), part])
     assert list(found) == ["n1"]
-    assert found["n1"] == Baseline(T0, {"system": USUAL})
+    assert found["n1"] == HostBaseline(T0, {"system": USUAL})

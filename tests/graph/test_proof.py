@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from graph.actions.proof import Proof, prove
-from graph.engine.reference import Lens
+from graph.actions.proof import Proof, judge_outcome
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact
@@ -24,7 +24,7 @@ def proved(remedy: str, *after: Fact, **more: Any) -> Proof:
     )  # fmt: skip
     looked = [replace(row, time=T0 + timedelta(minutes=2)) for row in after]
     before = [fact(host, "docker", "docker.nvidia_runtime", host != "n1") for host in ("n1", "n2", "n3")]
-    return prove(action, before, looked, Lens(load_taxonomy(), CHECKS), T0)
+    return judge_outcome(action, before, looked, ReferenceData(load_taxonomy(), CHECKS), T0)
 
 
 def test_what_a_host_still_says_is_no_pass_however_rare_the_fault() -> None:

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from graph.engine.abnormal import LOOKS_STUCK, is_odd
-from graph.engine.assess import Assessment, assess
-from graph.engine.prepare import gather
-from graph.engine.reference import Lens
-from graph.incident.case import merged
+from graph.engine.abnormal import MIN_BLOCKED_OBSERVATIONS, is_abnormal
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.prepare import prepare_facts
+from graph.engine.reference import ReferenceData
+from graph.incident.case import merge_facts
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import healthy, lens
@@ -18,12 +18,12 @@ from tools.checks import CHECKS
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2", "n3")
-WHOLE = Lens(load_taxonomy(), CHECKS)
+WHOLE = ReferenceData(load_taxonomy(), CHECKS)
 FILE_SERVER = "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding"
 
 
 def looked(*facts: Fact) -> Assessment:
-    return assess([*healthy(*HOSTS), *facts], lens(), HOSTS, {}, T0)
+    return assess_facts([*healthy(*HOSTS), *facts], lens(), HOSTS, {}, T0)
 
 
 def mounted(device: str, fstype: str, value: bool = True) -> Fact:
@@ -41,7 +41,7 @@ def test_a_disk_that_cannot_be_written_is_never_no_fault(device: str, fstype: st
 )
 def test_what_is_meant_to_be_read_only_is_well(device: str, fstype: str) -> None:
     assert looked(mounted(device, fstype)).finding == "no_fault"
-    assert not is_odd(mounted("/", "ext4", value=False))
+    assert not is_abnormal(mounted("/", "ext4", value=False))
 
 
 def stuck(pid: int = 812, at: int = 0, host: str = "n2") -> Fact:
@@ -51,13 +51,13 @@ def stuck(pid: int = 812, at: int = 0, host: str = "n2") -> Fact:
 def seen(*looks: list[Fact]) -> list[Fact]:
     facts: list[Fact] = []
     for look in looks:
-        facts = merged(facts, look)
+        facts = merge_facts(facts, look)
     return facts
 
 
 def test_a_process_that_waits_in_the_kernel_look_after_look_is_never_no_fault() -> None:
-    facts = seen(*([stuck(at=at)] for at in range(LOOKS_STUCK)))
-    assert [fact.attrs["looks"] for fact in facts] == [LOOKS_STUCK]
+    facts = seen(*([stuck(at=at)] for at in range(MIN_BLOCKED_OBSERVATIONS)))
+    assert [fact.attrs["looks"] for fact in facts] == [MIN_BLOCKED_OBSERVATIONS]
     now = looked(*facts)
     assert (now.finding, now.odd[0].key) == ("abstained", "proc.blocked")
 
@@ -67,7 +67,7 @@ def test_a_process_that_waits_in_the_kernel_look_after_look_is_never_no_fault() 
     [
         [[stuck()]],
         [[stuck()], [stuck(at=1)]],
-        [[stuck(pid)] for pid in range(LOOKS_STUCK)],
+        [[stuck(pid)] for pid in range(MIN_BLOCKED_OBSERVATIONS)],
         [[stuck()] for _ in range(9)],
         [[stuck()], [stuck(at=1)], [replace(stuck(at=2), key="proc.listed", value=3)], [stuck(at=3)]],
     ],
@@ -86,19 +86,19 @@ def event(value: str, days: int) -> Fact:
 @pytest.mark.parametrize("value", ["memory", "psu", "fan"])
 @pytest.mark.parametrize("days", [0, 2, 180])
 def test_hardware_events_that_stand_are_told_however_old_they_are(value: str, days: int) -> None:
-    (found,) = gather([event(value, days)], T0)
-    assert is_odd(found)
+    (found,) = prepare_facts([event(value, days)], T0)
+    assert is_abnormal(found)
 
 
 @pytest.mark.parametrize("value", ["pcie", "cpu"])
 def test_a_moment_of_long_ago_is_the_past(value: str) -> None:
-    assert [is_odd(gather([event(value, days)], T0)[0]) for days in (0, 180)] == [True, False]
+    assert [is_abnormal(prepare_facts([event(value, days)], T0)[0]) for days in (0, 180)] == [True, False]
 
 
 @pytest.mark.parametrize("value", ["memory", "cpu"])
 def test_an_uncorrectable_error_that_the_bmc_logged_is_the_machines(value: str) -> None:
-    now = assess([event(value, 0)], WHOLE, HOSTS, {}, T0)
-    assert [(row.label, row.hosts) for row in now.root_causes()] == [("OTHER.HARDWARE.Machine_Check", ("n2",))]
+    now = assess_facts([event(value, 0)], WHOLE, HOSTS, {}, T0)
+    assert [(row.label, row.hosts) for row in now.list_root_causes()] == [("OTHER.HARDWARE.Machine_Check", ("n2",))]
 
 
 def mount(host: str, value: str, fstype: str) -> Fact:
@@ -111,13 +111,13 @@ def mount(host: str, value: str, fstype: str) -> Fact:
 )
 def test_a_mount_without_an_answer_on_one_host_is_told_and_rules_no_file_server_out(value: str, fstype: str) -> None:
     facts = [mount(host, value if host == "n2" else "ok", fstype) for host in HOSTS]
-    now = assess(facts, WHOLE, HOSTS, {FILE_SERVER: 1.0}, T0)
+    now = assess_facts(facts, WHOLE, HOSTS, {FILE_SERVER: 1.0}, T0)
     assert ("n2", "store.mount") in {(fact.host, fact.key) for fact in now.odd}
-    assert now.standings[FILE_SERVER].verdict != "rejected" or value == "error"
-    assert FILE_SERVER not in {row.label for row in now.ruled_out()} or value == "error"
+    assert now.label_verdicts[FILE_SERVER].verdict != "rejected" or value == "error"
+    assert FILE_SERVER not in {row.label for row in now.list_ruled_out()} or value == "error"
 
 
 def test_a_mount_that_answers_everywhere_rules_it_out() -> None:
     facts = [mount(host, "ok", "nfs4") for host in HOSTS]
     facts += [Fact(check, "kernel.booted", True, host=host, time=T0) for host in HOSTS for check in ("dmesg", "procs")]
-    assert assess(facts, WHOLE, HOSTS, {FILE_SERVER: 1.0}, T0).standings[FILE_SERVER].verdict in ("rejected", "open")
+    assert assess_facts(facts, WHOLE, HOSTS, {FILE_SERVER: 1.0}, T0).label_verdicts[FILE_SERVER].verdict in ("rejected", "open")

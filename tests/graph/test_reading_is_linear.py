@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.conversation.addressed import called, mentions
-from graph.conversation.read import read
+from graph.conversation.addressed import find_call, is_mentioned
+from graph.conversation.read import parse_message
 from graph.conversation.spelling import LONGEST
 from tests.graph.test_conversation import NAMES, NOW
 
@@ -49,16 +49,16 @@ def calls(act: Callable[[], object]) -> int:
 @settings(max_examples=5, deadline=None)
 @given(texts)
 def test_four_times_the_text_is_at_most_some_five_times_the_work(piece: str) -> None:
-    read(of_length(piece, LONGEST), NAMES, NOW)  # tables are put together at the first text
-    small, large = (calls(partial(read, text, NAMES, NOW)) for text in (of_length(piece, LONGEST // 4), of_length(piece, LONGEST)))
+    parse_message(of_length(piece, LONGEST), NAMES, NOW)  # tables are put together at the first text
+    small, large = (calls(partial(parse_message, text, NAMES, NOW)) for text in (of_length(piece, LONGEST // 4), of_length(piece, LONGEST)))
     assert large <= 6 * small + 20_000
 
 
 @settings(max_examples=5, deadline=None)
 @given(texts)
 def test_beyond_the_part_that_is_read_a_text_costs_nothing_more(piece: str) -> None:
-    read(of_length(piece, LONGEST), NAMES, NOW)
-    whole, endless = (calls(partial(read, text, NAMES, NOW)) for text in (of_length(piece, LONGEST), of_length(piece, 10 * LONGEST)))
+    parse_message(of_length(piece, LONGEST), NAMES, NOW)
+    whole, endless = (calls(partial(parse_message, text, NAMES, NOW)) for text in (of_length(piece, LONGEST), of_length(piece, 10 * LONGEST)))
     assert endless <= 1.2 * whole + 1000
 
 
@@ -68,9 +68,9 @@ def test_patterns_do_not_look_for_ever_either(piece: str) -> None:
     """Work inside a pattern is no call: it is weighed against itself, the quickest of three."""
 
     def seconds(text: str) -> float:
-        return min(_timed(lambda: (read(text, NAMES, NOW), called(text, {"us"}), mentions(text, {"us"}))) for _ in range(3))
+        return min(_timed(lambda: (parse_message(text, NAMES, NOW), find_call(text, {"us"}), is_mentioned(text, {"us"}))) for _ in range(3))
 
-    read(of_length(piece, LONGEST), NAMES, NOW)
+    parse_message(of_length(piece, LONGEST), NAMES, NOW)
     assert seconds(of_length(piece, 10 * LONGEST)) <= 8 * seconds(of_length(piece, LONGEST))
 
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from graph.engine.assess import assess
-from graph.engine.prior import MODEL_SWAY
-from graph.engine.reference import Lens
-from graph.incident.thinking.checked import kept_reasoning, verified
-from graph.reasoning.contracts import CONTRACTS, ReasonGround, Verified, catalogue_digest, verify
-from graph.reasoning.moves import BOUNDS, Move, moves_by, read_moves, write_moves
+from graph.engine.assess import assess_facts
+from graph.engine.prior import MODEL_LOG_ODDS
+from graph.engine.reference import ReferenceData
+from graph.incident.thinking.checked import load_reasoning, verify_stored_reasoning
+from graph.reasoning.contracts import INVARIANTS, InvariantInputs, VerificationResult, compute_catalogue_digest, verify_reasoning
+from graph.reasoning.moves import MAX_SHIFT_LOG_ODDS, BeliefShift, build_shifts, parse_shifts, serialize_shifts
 from graph.reasoning.nodes import ReasonEdge, ReasonGraph, ReasonNode
 from graph.reasoning.receipts import Receipts
-from graph.reasoning.told import in_lines, verdict
+from graph.reasoning.told import render_tree, render_verification
 from graph.report import Report
-from graph.state import Incident
+from graph.state import IncidentState
 from tests.graph.test_flow import Desk, world
 from tests.properties.reasoning_stories import KILLED_ON_N3, LOST_ON_N2, with_outputs
 from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, TAXONOMY, World, fact, item
-from tools.fleet.answers import Answer, Wave
+from tools.fleet.answers import CheckAnswer, FleetAnswers
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Told:
 
     world: World
     report: Report
-    state: Incident
+    state: IncidentState
     graph: ReasonGraph
-    ground: ReasonGround
+    ground: InvariantInputs
 
     def broken(self, graph: ReasonGraph, **ground: object) -> set[str]:
-        came = verify(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # whatever a contract reads
+        came = verify_reasoning(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # whatever a contract reads
         return {row.contract for row in came.broken}
 
 
@@ -43,13 +43,13 @@ async def _told() -> Told:
     desk = Desk(told)
     report = await desk.turn(item("jobs fail on n2 and n3"))
     state, ports = await desk.state(), told.ports()
-    graph = await kept_reasoning(state, ports.evidence)
+    graph = await load_reasoning(state, ports.evidence)
     assert graph is not None
-    facts = await ports.evidence.facts(state["facts"])
-    receipts = Receipts.read(await ports.evidence.get(state["receipts"]) or "")
-    outputs = {row.sha256: await ports.evidence.get(row.sha256) for row in facts if row.sha256}
-    lens = Lens(TAXONOMY.decidable, CHECKS)
-    ground = ReasonGround(facts, lens, TAXONOMY, ("n1", "n2", "n3", "n4"), report.root_causes, receipts=receipts, outputs=outputs)
+    facts = await ports.evidence.get_facts(state["facts"])
+    receipts = Receipts.parse(await ports.evidence.get_text(state["receipts"]) or "")
+    outputs = {row.sha256: await ports.evidence.get_text(row.sha256) for row in facts if row.sha256}
+    lens = ReferenceData(TAXONOMY.decidable, CHECKS)
+    ground = InvariantInputs(facts, lens, TAXONOMY, ("n1", "n2", "n3", "n4"), report.root_causes, receipts=receipts, outputs=outputs)
     return Told(told, report, state, graph, ground)
 
 
@@ -59,7 +59,7 @@ def told() -> Told:
 
 
 def node_of(graph: ReasonGraph, label: str) -> ReasonNode:
-    return next(node for node in graph.of_kind("proposition") if node.label == label)
+    return next(node for node in graph.list_nodes("proposition") if node.label == label)
 
 
 def altered(graph: ReasonGraph, label: str, /, **changes: object) -> ReasonGraph:
@@ -81,39 +81,39 @@ def with_remedy(graph: ReasonGraph, label: str, host: str) -> ReasonGraph:
 
 
 def test_a_diagnosis_is_kept_with_its_proof_and_every_contract_holds(told: Told) -> None:
-    assert {node.label for node in told.graph.of_kind("proposition") if node.verdict == "confirmed"} == {LOST, OOM}
-    ((edge, seen),) = told.graph.into(node_of(told.graph, LOST), "decides")
+    assert {node.label for node in told.graph.list_nodes("proposition") if node.verdict == "confirmed"} == {LOST, OOM}
+    ((edge, seen),) = told.graph.list_incoming(node_of(told.graph, LOST), "decides")
     assert (seen.host, seen.check, seen.device, seen.line, edge.weight) == ("n2", "dmesg", "gpu3", "kernel.xid 79 gpu3", 9.0)
     assert told.broken(told.graph) == set()
 
 
 async def test_what_is_kept_can_be_verified_afterwards_and_read_back_byte_by_byte(told: Told) -> None:
-    came = await verified(told.graph, told.world.ports())
-    assert (came.broken, came.unchecked, came.held) == ((), (), len(CONTRACTS))
-    assert ReasonGraph.read(told.graph.text()) == told.graph
-    assert ReasonGraph.read(told.graph.text()).text() == told.graph.text()
+    came = await verify_stored_reasoning(told.graph, told.world.ports())
+    assert (came.broken, came.unchecked, came.held) == ((), (), len(INVARIANTS))
+    assert ReasonGraph.parse(told.graph.serialize()) == told.graph
+    assert ReasonGraph.parse(told.graph.serialize()).serialize() == told.graph.serialize()
 
 
 async def test_the_same_incident_told_again_gives_the_same_graph(told: Told) -> None:
     again = await _told()
-    assert again.graph.text() == told.graph.text()
+    assert again.graph.serialize() == told.graph.serialize()
 
 
 async def test_without_its_facts_it_says_that_it_cannot_be_checked(told: Told) -> None:
     gone = replace(told.graph, ground={**told.graph.ground, "facts": "0" * 64})
-    came = await verified(gone, told.world.ports())
+    came = await verify_stored_reasoning(gone, told.world.ports())
     assert (came.broken, came.held) == ((), 0)
     assert "not kept" in came.unchecked[0]
 
 
 def test_with_another_catalogue_what_weighs_is_not_checked_and_that_is_said(told: Told) -> None:
-    came = verify(replace(told.graph, catalogue="older"), told.ground)
+    came = verify_reasoning(replace(told.graph, catalogue="older"), told.ground)
     assert came.broken == ()
     assert "catalogue" in came.unchecked[0]
 
 
 def test_an_output_that_is_gone_is_no_breach_and_is_said(told: Told) -> None:
-    came = verify(told.graph, replace(told.ground, outputs={}))
+    came = verify_reasoning(told.graph, replace(told.ground, outputs={}))
     assert came.broken == ()
     assert any("not kept any more" in says for says in came.unchecked)
 
@@ -132,7 +132,7 @@ ALTERED: dict[str, Callable[[Told], set[str]]] = {
     "answer_is_its_hosts": lambda t: t.broken(t.graph, facts=[replace(row, sha256="0" * 64) for row in t.ground.facts]),
     "nothing_is_lost": lambda t: t.broken(t.graph, facts=[row for row in t.ground.facts if row.check != "mem"]),
     "quote_is_in_output": lambda t: t.broken(seen_on(t.graph, "n2", line="Xid 48, pid=1")),
-    "moves_are_bounded": lambda t: t.broken(t.graph, moves=(Move("read", LOST, MODEL_SWAY + 0.5),)),
+    "moves_are_bounded": lambda t: t.broken(t.graph, moves=(BeliefShift("read", LOST, MODEL_LOG_ODDS + 0.5),)),
     "model_is_named": lambda t: t.broken(altered(t.graph, LOST, by="model:explore")),
     "remedy_has_its_cause": lambda t: t.broken(with_remedy(t.graph, HOT, "n2")),
     "refusals_are_told": lambda t: t.broken(altered(t.graph, OOM, verdict="inconclusive", says="could not look: n3: dmesg: no answer")),
@@ -141,7 +141,7 @@ ALTERED: dict[str, Callable[[Told], set[str]]] = {
 """For each contract something that breaks it."""
 
 
-@pytest.mark.parametrize("contract", [row.id for row in CONTRACTS])
+@pytest.mark.parametrize("contract", [row.id for row in INVARIANTS])
 def test_what_breaks_a_contract_is_caught_by_it(contract: str, told: Told) -> None:
     assert contract in ALTERED[contract](told)
 
@@ -153,19 +153,19 @@ def test_a_remedy_on_a_machine_that_is_not_accused_is_caught(told: Told) -> None
 
 def test_a_prior_that_nobody_moved_is_caught(told: Told) -> None:
     assert told.broken(told.graph, priors={LOST: 0.8}) == {"moves_are_bounded"}
-    assert told.broken(told.graph, priors={LOST: 0.8}, moves=(Move("words", LOST, 0.8),)) == set()
+    assert told.broken(told.graph, priors={LOST: 0.8}, moves=(BeliefShift("words", LOST, 0.8),)) == set()
 
 
 async def test_a_broken_contract_makes_the_turn_abstain_and_claims_nothing() -> None:
-    from graph.incident.concluded import Concluded
-    from graph.incident.thinking.checked import distrusted
-    from graph.reasoning.contracts import Breach
-    from graph.rows import IncidentRows
+    from graph.incident.concluded import TurnResult
+    from graph.incident.thinking.checked import abstain_for_violations
+    from graph.reasoning.contracts import InvariantViolation
+    from graph.rows import IncidentView
 
     found = await _told()
-    breach = Breach("known_labels", "every cause is one of the catalogue", "GPU.BUS.Invented is none")
-    case = IncidentRows(found.state)
-    after = distrusted(Concluded(found.report, hypotheses=case.hypotheses), case, (breach,))  # type: ignore[arg-type]  # its lifecycle is all
+    breach = InvariantViolation("known_labels", "every cause is one of the catalogue", "GPU.BUS.Invented is none")
+    case = IncidentView(found.state)
+    after = abstain_for_violations(TurnResult(found.report, hypotheses=case.hypotheses), case, (breach,))  # type: ignore[arg-type]  # its lifecycle is all
     assert (after.report.outcome, after.report.root_causes, after.report.actions) == ("abstained", (), ())
     assert "GPU.BUS.Invented is none" in after.report.headline
     assert after.ladders is None, "what was put up before stays as it was"
@@ -173,48 +173,48 @@ async def test_a_broken_contract_makes_the_turn_abstain_and_claims_nothing() -> 
 
 
 def test_the_tree_says_what_proves_what_speaks_against_and_what_moved_it(told: Told) -> None:
-    lines = in_lines(told.graph, TAXONOMY.titles)
+    lines = render_tree(told.graph, TAXONOMY.titles)
     assert lines[0].startswith("✓ Lost (n2/gpu3): confirmed 96 %, Xid 79 on gpu3")
     assert any(line.lstrip("├└ ").startswith("proof: ") and "(dmesg on n2) +9.0" in line for line in lines)
-    assert verdict(Verified(held=3)) == ["3 contracts hold."]
+    assert render_verification(VerificationResult(held=3)) == ["3 contracts hold."]
 
 
 def test_what_a_mover_did_is_kept_only_of_labels_still_thought_of() -> None:
-    moves = [*moves_by("words", {LOST: 0.5, HOT: 0.25, OOM: 0.001}), *moves_by("read", {LOST: 1.2})]
+    moves = [*build_shifts("words", {LOST: 0.5, HOT: 0.25, OOM: 0.001}), *build_shifts("read", {LOST: 1.2})]
     assert [(move.by, move.label) for move in moves] == [("words", LOST), ("words", HOT), ("read", LOST)], (
         "less than can be kept is nothing"
     )
-    assert write_moves(moves, {OOM: 0.1, LOST: 1.7}) == "w:1:0.5 r:1:1.2"
-    assert read_moves("w:1:0.5 r:1:1.2", {OOM: 0.1, LOST: 1.7}) == (Move("words", LOST, 0.5), Move("read", LOST, 1.2))
-    assert read_moves("x:0:1 w w:7:1", {LOST: 1.7}) == ()
-    assert all(bound > 0 for bound in BOUNDS.values())
+    assert serialize_shifts(moves, {OOM: 0.1, LOST: 1.7}) == "w:1:0.5 r:1:1.2"
+    assert parse_shifts("w:1:0.5 r:1:1.2", {OOM: 0.1, LOST: 1.7}) == (BeliefShift("words", LOST, 0.5), BeliefShift("read", LOST, 1.2))
+    assert parse_shifts("x:0:1 w w:7:1", {LOST: 1.7}) == ()
+    assert all(bound > 0 for bound in MAX_SHIFT_LOG_ODDS.values())
 
 
 def test_receipts_know_what_each_host_answered() -> None:
     mine, theirs = fact("n1", "smi", "gpu.count", 8, sha256="a" * 64), fact("n2", "smi", "gpu.count", 7, sha256="b" * 64)
-    receipts = Receipts().after(
-        Wave((Answer("n1", "smi", (mine,)), Answer("n2", "smi", (theirs,)), Answer("n3", "smi", (), could_not="no")))
+    receipts = Receipts().with_wave(
+        FleetAnswers((CheckAnswer("n1", "smi", (mine,)), CheckAnswer("n2", "smi", (theirs,)), CheckAnswer("n3", "smi", (), could_not="no")))
     )
-    assert Receipts.read(receipts.text()) == receipts
-    assert receipts.strange([mine, theirs]) == []
-    assert receipts.strange([replace(mine, host="n2")]) == ["n2 never answered smi with this output"]
-    assert receipts.lost([mine]) == [("n2", "smi")]
+    assert Receipts.parse(receipts.serialize()) == receipts
+    assert receipts.list_misattributed([mine, theirs]) == []
+    assert receipts.list_misattributed([replace(mine, host="n2")]) == ["n2 never answered smi with this output"]
+    assert receipts.list_dropped([mine]) == [("n2", "smi")]
     later = receipts.with_facts([replace(theirs, sha256="c" * 64)])
-    assert later.strange([theirs]) == ["n2 never answered smi with this output"]
+    assert later.list_misattributed([theirs]) == ["n2 never answered smi with this output"]
 
 
 def test_a_catalogue_is_another_once_a_weight_changes() -> None:
     leaves = dict(TAXONOMY.leaves)
     leaves[LOST] = replace(leaves[LOST], evidence=(replace(leaves[LOST].evidence[0], weight=8.0), *leaves[LOST].evidence[1:]))
-    assert catalogue_digest(replace(TAXONOMY, leaves=leaves)) != catalogue_digest(TAXONOMY)
+    assert compute_catalogue_digest(replace(TAXONOMY, leaves=leaves)) != compute_catalogue_digest(TAXONOMY)
 
 
 def test_text_that_is_no_reasoning_is_refused() -> None:
     with pytest.raises(ValueError, match="not a kept reasoning"):
-        ReasonGraph.read('{"schema": 1}')
+        ReasonGraph.parse('{"schema": 1}')
 
 
 def test_weighed_afresh_it_is_weighed_as_the_engine_does(told: Told) -> None:
-    whole = assess(told.ground.facts, told.ground.lens, told.ground.hosts)
-    few = told.ground.afresh(frozenset({LOST, OOM}))
+    whole = assess_facts(told.ground.facts, told.ground.lens, told.ground.hosts)
+    few = told.ground.reassess(frozenset({LOST, OOM}))
     assert {row.label: round(row.log_odds, 6) for row in few.roots} == {row.label: round(row.log_odds, 6) for row in whole.roots}

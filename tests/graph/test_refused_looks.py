@@ -7,12 +7,12 @@ from datetime import datetime
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.incident.conclude import MOST_BLIND, blind_of_every_host
-from graph.incident.thinking.checked import kept_reasoning, verified
-from graph.state import Blind
+from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, blind_of_every_host
+from graph.incident.thinking.checked import load_reasoning, verify_stored_reasoning
+from graph.state import UnobservedCheck
 from tests.support.talk import Talk, case_of
-from tools.fact import Status, blind
-from tools.fleet.answers import Answer, Ask, Seen, Wave
+from tools.fact import Status, build_unobserved_fact
+from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 pytestmark = pytest.mark.slow
@@ -33,17 +33,17 @@ class PartlyDark:
     def __post_init__(self) -> None:
         self.checks = self.fleet.checks
 
-    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
-        self.fleet.outdate(hosts, since)
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
+        self.fleet.invalidate_before(hosts, since)
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
         refused = [ask for ask in asks if ask.host in self.dark and ask.check not in self.answering]
-        wave = await self.fleet.look(incident, [ask for ask in asks if ask not in refused], seen, fresh=fresh)
+        wave = await self.fleet.run_checks(incident, [ask for ask in asks if ask not in refused], seen, fresh=fresh)
         return replace(wave, answers=(*wave.answers, *map(self._refusal, refused)))
 
-    def _refusal(self, ask: Ask) -> Answer:
+    def _refusal(self, ask: CheckRequest) -> CheckAnswer:
         why = self.reasons[sorted(self.checks).index(ask.check) % len(self.reasons)]
-        return Answer(ask.host, ask.check, (blind(ask.check, Status.TIMEOUT, why, ask.host),), 1.0, why)
+        return CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, Status.TIMEOUT, why, ask.host),), 1.0, why)
 
 
 def partly_dark(*hosts: str, reasons: tuple[str, ...], answering: frozenset[str] = frozenset()) -> Talk:
@@ -78,9 +78,9 @@ async def test_refused_looks_break_no_contract(ticket: str, reasons: tuple[str, 
     report = await talk.reports(ticket)
     assert report.broken == ()
     assert {row.host for row in report.could_not_look} >= {"gpu-004"}
-    graph = await kept_reasoning((await talk.rows()).stored, talk.ports.evidence)
+    graph = await load_reasoning((await talk.rows()).stored, talk.ports.evidence)
     assert graph is not None
-    assert (await verified(graph, talk.ports)).broken == ()
+    assert (await verify_stored_reasoning(graph, talk.ports)).broken == ()
 
 
 async def test_a_host_that_refuses_every_look_is_one_row_with_its_most_frequent_reasons() -> None:
@@ -98,9 +98,9 @@ async def test_several_hosts_that_refuse_some_looks_are_all_named() -> None:
 
 
 def test_the_cut_keeps_a_row_of_each_host_and_the_order() -> None:
-    rows = [Blind(host=f"n{host}", check=f"c{check:02}", why="no") for host in range(4) for check in range(30)]
+    rows = [UnobservedCheck(host=f"n{host}", check=f"c{check:02}", why="no") for host in range(4) for check in range(30)]
     kept = blind_of_every_host(rows)
-    assert len(kept) == MOST_BLIND
+    assert len(kept) == MAX_UNOBSERVED_CHECKS
     assert {row.host for row in kept} == {"n0", "n1", "n2", "n3"}
     assert list(kept) == sorted(kept, key=lambda row: (row.host, row.check))
     assert blind_of_every_host(rows[:3]) == tuple(rows[:3])

@@ -3,7 +3,7 @@
 import pytest
 
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
+from graph.conversation.read import parse_message
 from tests.graph.test_blind_phrases import table
 from tests.graph.test_conversation import NAMES, NOW
 
@@ -19,11 +19,11 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.parametrize("tongue", LANGUAGES)
 def test_who_asks_for_it_is_understood(tongue: str) -> None:
-    assert [text for text in PHRASES[tongue] if read(text, NAMES, NOW).intent is not Intent.REPORT] == []
+    assert [text for text in PHRASES[tongue] if parse_message(text, NAMES, NOW).intent is not Intent.REPORT] == []
 
 
 def test_who_only_speaks_of_reports_gets_none() -> None:
-    assert [text for text in PHRASES["none"] if read(text, NAMES, NOW).intent is Intent.REPORT] == []
+    assert [text for text in PHRASES["none"] if parse_message(text, NAMES, NOW).intent is Intent.REPORT] == []
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_who_only_speaks_of_reports_gets_none() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     """Each word is tried once; a text of any length is read to its first hundred characters."""
-    assert read(text, NAMES, NOW).intent is not Intent.REPORT
+    assert parse_message(text, NAMES, NOW).intent is not Intent.REPORT

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.tools.test_site_rules import LOST, rules
 from tools.checks import CHECKS
-from tools.checks.site.ruled import with_rules
+from tools.checks.site.ruled import add_rules
 
 LEAF = """category: {category}
 branches: {{SITE: What only we have}}
@@ -39,19 +39,19 @@ def concluded(folder: Path, category: str, scope: str, owner: str) -> Assessment
     for name in ("taxonomy", "rules"):
         (folder / name).mkdir()
     (folder / "taxonomy" / "ours.yaml").write_text(LEAF.format(category=category, scope=scope, owner=owner))
-    checks = with_rules(CHECKS, rules(folder / "rules", LOST))
+    checks = add_rules(CHECKS, rules(folder / "rules", LOST))
     log = "[rank0]: step 1 loss 2.0\n[rank3]: fabd: lease 4711 lost on n5\n"
-    facts = [replace(fact, host="n1", time=T0) for fact in checks["joblog"].read(log)]
-    return assess(facts, Lens(load_taxonomy(folder / "taxonomy"), checks), ("n1", "n2"), None, T0)
+    facts = [replace(fact, host="n1", time=T0) for fact in checks["joblog"].parse_output(log)]
+    return assess_facts(facts, ReferenceData(load_taxonomy(folder / "taxonomy"), checks), ("n1", "n2"), None, T0)
 
 
 def test_it_decides_a_cause_of_the_job(tmp_path: Path) -> None:
     now = concluded(tmp_path, "USER", "job", "customer")
-    assert [row.label for row in now.root_causes()] == ["USER.SITE.Lease_Lost"]
+    assert [row.label for row in now.list_root_causes()] == ["USER.SITE.Lease_Lost"]
     assert [fact.attrs["wrong"] for fact in now.odd if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
 
 
 @pytest.mark.parametrize("category", ["GPU", "INTERCONNECT", "SYSTEM_SOFTWARE", "OTHER"])
 def test_it_accuses_no_machine(tmp_path: Path, category: str) -> None:
     now = concluded(tmp_path, category, "node", "provider")
-    assert now.root_causes() == ()
+    assert now.list_root_causes() == ()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.engine.assess import Assessment, assess
-from graph.engine.prepare import gather
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.prepare import prepare_facts
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact, healthy, lens
 from tools.fact import Fact, Status
@@ -16,7 +16,7 @@ def service(host: str, value: str = "active", device: str = "slurmd", **attrs: s
 
 
 def looked(*facts: Fact) -> Assessment:
-    return assess([*healthy(*HOSTS), *facts], lens(), HOSTS, {}, T0)
+    return assess_facts([*healthy(*HOSTS), *facts], lens(), HOSTS, {}, T0)
 
 
 @pytest.mark.parametrize("trouble", ["failed", "masked", "restarting", "frozen", "stopped", "broken", "starting", "stopping"])
@@ -28,7 +28,7 @@ def test_a_service_in_trouble_on_every_host_is_never_no_fault(trouble: str) -> N
 
 
 def troubles(*facts: Fact) -> dict[str, str]:
-    return {f.host: f.attrs["trouble"] for f in gather(facts) if f.key == "service.state" and f.attrs.get("trouble")}
+    return {f.host: f.attrs["trouble"] for f in prepare_facts(facts) if f.key == "service.state" and f.attrs.get("trouble")}
 
 
 @pytest.mark.parametrize("device", ["slurmd", "munge", "docker", "containerd", "kubelet", "sssd", "openibd"])

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from graph.ladders.build import Yard
-from graph.ladders.shared import kept_elsewhere, shared_causes, spots_of, spots_of_ladders
-from graph.ports import Waits
-from graph.report import SharedCause
-from graph.state import Evidence, Hypothesis, Ladder, Rung
+from graph.ladders.build import PlanContext
+from graph.ladders.shared import find_owned_elsewhere, list_causes_owned_elsewhere, map_cause_locations, map_remediation_locations
+from graph.ports import IncidentTimeouts
+from graph.report import CauseOwnedElsewhere
+from graph.state import Evidence, Hypothesis, Remediation, RemediationStep
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import TAXONOMY
@@ -21,8 +21,8 @@ SEEN = clue("seen", "kernel.xid", "value == 1", 9, decisive=True)
 LEAVES = {row.label: row for row in (leaf(STORE, "cluster", SEEN), leaf(SWITCH, "switch", SEEN), leaf(CODE, "job", SEEN))}
 
 
-def yard(job: str = "") -> Yard:
-    return Yard("inc-1", T0, inventory(), Taxonomy({**TAXONOMY.leaves, **LEAVES}, TAXONOMY.branches), [], job, waits=Waits())
+def yard(job: str = "") -> PlanContext:
+    return PlanContext("inc-1", T0, inventory(), Taxonomy({**TAXONOMY.leaves, **LEAVES}, TAXONOMY.branches), [], job, waits=IncidentTimeouts())
 
 
 def cause(label: str, *devices: str, hosts: Sequence[str] = (), shown: Sequence[str] = ()) -> Hypothesis:
@@ -48,31 +48,31 @@ def cause(label: str, *devices: str, hosts: Sequence[str] = (), shown: Sequence[
 def test_a_cause_is_known_by_what_all_who_find_it_would_name(
     found: Hypothesis, job: str, spots: dict[tuple[str, str], tuple[str, ...]]
 ) -> None:
-    assert spots_of([found], yard(job)) == spots
+    assert map_cause_locations([found], yard(job)) == spots
 
 
 def test_a_hosts_cause_is_anothers_with_all_its_devices_and_what_people_mend_wherever_it_is_known() -> None:
-    spots = spots_of([cause(HUNG, "n1/gpu3", "n1/gpu5", hosts=["n1"]), cause(STORE, shown=["n1", "m1"]), cause(CODE)], yard())
-    assert kept_elsewhere(spots, {f"{HUNG} n1/gpu3": "inc-2", f"{STORE} group:bare": "inc-3"}) == {(STORE, ""): "inc-3"}
-    assert kept_elsewhere(spots, {f"{HUNG} n1/gpu3": "inc-2", f"{HUNG} n1/gpu5": "inc-2"}) == {(HUNG, "n1"): "inc-2"}
-    assert kept_elsewhere(spots, {}) == {}
+    spots = map_cause_locations([cause(HUNG, "n1/gpu3", "n1/gpu5", hosts=["n1"]), cause(STORE, shown=["n1", "m1"]), cause(CODE)], yard())
+    assert find_owned_elsewhere(spots, {f"{HUNG} n1/gpu3": "inc-2", f"{STORE} group:bare": "inc-3"}) == {(STORE, ""): "inc-3"}
+    assert find_owned_elsewhere(spots, {f"{HUNG} n1/gpu3": "inc-2", f"{HUNG} n1/gpu5": "inc-2"}) == {(HUNG, "n1"): "inc-2"}
+    assert find_owned_elsewhere(spots, {}) == {}
 
 
 def test_a_report_has_one_row_for_each_cause_and_whoever_keeps_it() -> None:
     causes = [cause(HUNG, hosts=["n1", "n2", "n3", "n4"]), cause(STORE)]
     elsewhere = {(HUNG, "n1"): "inc-2", (HUNG, "n2"): "inc-3", (HUNG, "n3"): "inc-2", (STORE, ""): "inc-2"}
-    assert shared_causes(causes, elsewhere) == (
-        SharedCause(label=HUNG, incident="inc-2", hosts=("n1", "n3")),
-        SharedCause(label=HUNG, incident="inc-3", hosts=("n2",)),
-        SharedCause(label=STORE, incident="inc-2"),
+    assert list_causes_owned_elsewhere(causes, elsewhere) == (
+        CauseOwnedElsewhere(label=HUNG, incident="inc-2", hosts=("n1", "n3")),
+        CauseOwnedElsewhere(label=HUNG, incident="inc-3", hosts=("n2",)),
+        CauseOwnedElsewhere(label=STORE, incident="inc-2"),
     )
 
 
 def test_what_is_treated_stays_ours_and_an_exclusive_check_treats_nothing() -> None:
-    reset, look = Rung(remedy="gpu_reset"), Rung(remedy="run_check", args={"check": "nccl1"})
+    reset, look = RemediationStep(remedy="gpu_reset"), RemediationStep(remedy="run_check", args={"check": "nccl1"})
     rows = [
-        Ladder(id="a", label=HUNG, target="n1", devices=("n1/gpu3",), rungs=(reset,)),
-        Ladder(id="b", label=HUNG, target="n2", rungs=(reset,), outcome="denied"),
-        Ladder(id="c", label=HUNG, target="n3", rungs=(look,)),
+        Remediation(id="a", label=HUNG, target="n1", devices=("n1/gpu3",), rungs=(reset,)),
+        Remediation(id="b", label=HUNG, target="n2", rungs=(reset,), outcome="denied"),
+        Remediation(id="c", label=HUNG, target="n3", rungs=(look,)),
     ]
-    assert spots_of_ladders(rows) == {(HUNG, "n1"): (f"{HUNG} n1/gpu3",)}
+    assert map_remediation_locations(rows) == {(HUNG, "n1"): (f"{HUNG} n1/gpu3",)}

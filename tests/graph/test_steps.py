@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.ladders.build import Built, Yard, ladders_for, mended_on
-from graph.ladders.moves import News, climb
-from graph.ladders.steps import ARGUMENTS, WORDS, Step, steps_of
-from graph.state import Hypothesis, Ladder
+from graph.ladders.build import BuiltRemediations, PlanContext, build_remediations, find_remediation_hosts
+from graph.ladders.moves import RemediationEvent, advance
+from graph.ladders.steps import ARGUMENT_BUILDERS, MANUAL_STEP_TEXTS, PlanStep, parse_plan
+from graph.state import Hypothesis, Remediation
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import BDF, well
@@ -19,9 +19,9 @@ from tools.remedies import REMEDIES
 
 LEAVES = load_taxonomy()
 CONTAINER = "0f" * 32
-DONE = News("done", outcome="passes_now", since=T0)
-UNCHANGED = News("done", outcome="unchanged", says="still there", since=T0)
-WORSE = News("done", outcome="worse", says="7 GPUs", since=T0)
+DONE = RemediationEvent("done", outcome="passes_now", since=T0)
+UNCHANGED = RemediationEvent("done", outcome="unchanged", says="still there", since=T0)
+WORSE = RemediationEvent("done", outcome="worse", says="7 GPUs", since=T0)
 
 RESET, BOOT = ("drain_node", "gpu_reset"), ("drain_node", "reboot")
 MENDED: dict[str, tuple[str, ...]] = {
@@ -58,72 +58,72 @@ def test_every_fault_is_mended_by_commands_or_told_to_somebody() -> None:
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - set(UNKNOWN)))
 def test_the_first_plan_of_a_fault_is_what_it_should_be(fault: str) -> None:
     leaf = LEAVES.leaves[FAULTS[fault].label]
-    steps = steps_of(leaf.remedies[0])
+    steps = parse_plan(leaf.remedies[0])
     done = tuple(step.name for step in steps if step.kind == "remedy")
     if fault in MENDED:
         assert done == MENDED[fault]
     elif fault in LEFT_ALONE:
-        assert steps == (Step("none"),)
+        assert steps == (PlanStep("none"),)
     elif fault in DRAINED_FOR_PEOPLE:
         assert steps[0].name == "drain_node"
-        assert steps[1].name in WORDS
+        assert steps[1].name in MANUAL_STEP_TEXTS
     else:
         assert not done
-        assert all(step.name in WORDS for step in steps)
+        assert all(step.name in MANUAL_STEP_TEXTS for step in steps)
 
 
 def test_no_plan_names_a_step_that_nobody_explained() -> None:
     for leaf in LEAVES.leaves.values():
-        for step in (step for plan in leaf.remedies for step in steps_of(plan)):
-            assert step.kind == "remedy" or step.name in WORDS, f"{leaf.label}: {step}"
-            assert step.kind == "remedy" or step.words or step.name == "none", f"{leaf.label}: {step}"
+        for step in (step for plan in leaf.remedies for step in parse_plan(plan)):
+            assert step.kind == "remedy" or step.name in MANUAL_STEP_TEXTS, f"{leaf.label}: {step}"
+            assert step.kind == "remedy" or step.manual_text or step.name == "none", f"{leaf.label}: {step}"
 
 
 def test_a_plan_says_the_ids_of_remedies_and_whatever_else_it_says_is_peoples_work() -> None:
-    assert set(ARGUMENTS) <= set(REMEDIES)
-    assert [(step.name, step.kind) for step in steps_of("drain_node > escalate_hw(fan) > restart_service(docker)")] == [
+    assert set(ARGUMENT_BUILDERS) <= set(REMEDIES)
+    assert [(step.name, step.kind) for step in parse_plan("drain_node > escalate_hw(fan) > restart_service(docker)")] == [
         ("drain_node", "remedy"),
         ("escalate_hw", "people"),
         ("restart_service", "remedy"),
     ]
     for text in ("restart_service", "restart_service(sshd)", "reboot(now)", "makestep", "run_check", "rm -rf /"):
-        assert [step.kind for step in steps_of(text)] == ["people"], text
-    assert Step("escalate_hw", "fan").words == "have the hardware team look at it (fan)"
+        assert [step.kind for step in parse_plan(text)] == ["people"], text
+    assert PlanStep("escalate_hw", "fan").manual_text == "have the hardware team look at it (fan)"
 
 
 def test_what_counts_only_with_another_remedy_is_always_followed_by_it() -> None:
     for leaf in LEAVES.leaves.values():
         for plan in leaf.remedies:
-            steps = [step.name if step.kind == "remedy" else "" for step in steps_of(plan)]
+            steps = [step.name if step.kind == "remedy" else "" for step in parse_plan(plan)]
             for at, remedy in enumerate(steps):
                 if remedy and (then := REMEDIES[remedy].then):
                     assert then in steps[at + 1 :], f"{leaf.label}: {plan}"
 
 
-def yard(*facts: Fact) -> Yard:
-    return Yard("inc-1", T0, inventory(), LEAVES, [*well("n1"), *facts])
+def yard(*facts: Fact) -> PlanContext:
+    return PlanContext("inc-1", T0, inventory(), LEAVES, [*well("n1"), *facts])
 
 
-def built(fault: str, *facts: Fact, device: str = "gpu3") -> Built:
+def built(fault: str, *facts: Fact, device: str = "gpu3") -> BuiltRemediations:
     leaf = LEAVES.leaves[FAULTS[fault].label]
     devices = (f"n1/{device}",) if leaf.scope == "gpu" else ()
     hosts = () if leaf.scope == "job" else ("n1",)
-    return ladders_for([Hypothesis(label=leaf.label, hosts=hosts, devices=devices, verdict="confirmed")], yard(*facts))
+    return build_remediations([Hypothesis(label=leaf.label, hosts=hosts, devices=devices, verdict="confirmed")], yard(*facts))
 
 
-def only(made: Built) -> Ladder:
+def only(made: BuiltRemediations) -> Remediation:
     (ladder,) = made.ladders
     return ladder
 
 
-def after(ladder: Ladder, *events: News) -> Ladder:
+def after(ladder: Remediation, *events: RemediationEvent) -> Remediation:
     rows = [ladder]
     for event in events:
-        rows = climb(rows, replace(event, ladder=rows[0].id), yard())
+        rows = advance(rows, replace(event, ladder=rows[0].id), yard())
     return rows[0]
 
 
-IDLE = News("idle")
+IDLE = RemediationEvent("idle")
 LOST = replace(fact("n1", "docker", "container.nvml", "unknown_error", CONTAINER[:12]), attrs={"id": CONTAINER})
 FINE = replace(fact("n1", "docker", "container.nvml", "ok", "1" * 12), attrs={"id": "1" * 64})
 
@@ -157,18 +157,18 @@ def test_a_container_that_no_check_saw_is_left_to_people() -> None:
 
 def test_a_jobs_fault_is_mended_on_the_host_that_shows_it_and_stays_believed() -> None:
     cause = Hypothesis(label=FAULTS["S06"].label, verdict="confirmed")
-    assert mended_on(cause, yard(LOST, FINE)) == ("n1",)
-    assert mended_on(cause, yard(FINE)) == ()
+    assert find_remediation_hosts(cause, yard(LOST, FINE)) == ("n1",)
+    assert find_remediation_hosts(cause, yard(FINE)) == ()
     assert only(built("S06", LOST)).devices == ()
 
 
 def test_what_counts_later_is_no_failure_and_what_made_it_worse_is() -> None:
     ladder = after(only(built("G19")), DONE, IDLE)
-    assert ladder.now is not None
-    assert ladder.now.remedy == "mig_off"
+    assert ladder.current_step is not None
+    assert ladder.current_step.remedy == "mig_off"
     on = after(ladder, UNCHANGED)
-    assert on.now is not None
-    assert (on.now.remedy, on.waiting_for) == ("gpu_reset", "idle")
+    assert on.current_step is not None
+    assert (on.current_step.remedy, on.waiting_for) == ("gpu_reset", "idle")
     assert after(on, IDLE, DONE, DONE).waiting_for == "proof"
     bad = after(ladder, WORSE)
     assert (bad.outcome, bad.says) == ("ticket", "7 GPUs; n1 stays drained")
@@ -177,20 +177,20 @@ def test_what_counts_later_is_no_failure_and_what_made_it_worse_is() -> None:
 def test_younger_files_go_only_when_the_old_ones_were_not_enough() -> None:
     ladder = only(built("S10"))
     more = after(ladder, UNCHANGED)
-    assert more.now is not None
-    assert (more.now.remedy, more.now.args, more.waiting_for) == ("cleanup", {"hours": "24"}, "approval")
+    assert more.current_step is not None
+    assert (more.current_step.remedy, more.current_step.args, more.waiting_for) == ("cleanup", {"hours": "24"}, "approval")
     assert after(more, UNCHANGED).outcome == "ticket"
 
 
 def test_a_driver_that_cannot_be_reloaded_leads_to_a_reboot() -> None:
-    ladder = after(only(built("S01")), DONE, IDLE, News("failed", says="something still holds the driver"))
-    assert ladder.now is not None
-    assert (ladder.now.remedy, ladder.says) == ("reboot", "something still holds the driver")
+    ladder = after(only(built("S01")), DONE, IDLE, RemediationEvent("failed", says="something still holds the driver"))
+    assert ladder.current_step is not None
+    assert (ladder.current_step.remedy, ladder.says) == ("reboot", "something still holds the driver")
 
 
 def test_a_lost_gpu_that_no_reboot_brings_back_gets_its_power_cut_and_then_people() -> None:
     lost = replace(fact("n1", "lspci", "pcie.rev_ff", True, "gpu3"), attrs={"bdf": BDF["gpu3"]})
     ladder = after(only(built("G07", lost)), DONE, IDLE, UNCHANGED)
-    assert ladder.now is not None
-    assert (ladder.now.remedy, ladder.waiting_for) == ("power_cycle", "idle")
+    assert ladder.current_step is not None
+    assert (ladder.current_step.remedy, ladder.waiting_for) == ("power_cycle", "idle")
     assert after(ladder, IDLE, UNCHANGED).says == "still there; next: open a replacement case with the vendor; n1 stays drained"

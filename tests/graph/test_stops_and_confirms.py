@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
+from graph.conversation.read import parse_message
 from tests.support.fakes_bot import VOCABULARY
 
 NOW = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
@@ -80,7 +80,7 @@ could you confirm the cause
 
 
 def intent(text: str) -> Intent:
-    return read(text, VOCABULARY, NOW).intent
+    return parse_message(text, VOCABULARY, NOW).intent
 
 
 @pytest.mark.parametrize("text", STOPS)

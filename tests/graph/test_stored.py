@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from bot.tasks import awaited
+from bot.tasks import to_coroutine
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
-from graph.memory.stored import NotPlain, plain
-from graph.stored import StoredIncidents
+from graph.memory.stored import NotPlainJson, parse_plain_value
+from graph.stored import IncidentStateReader
 from kb.guides.guide import Guide, GuideStep
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import FakeFleet, Killed, World, fact, healthy, instead, item
@@ -22,7 +22,7 @@ INCIDENT = "inc-1"
 async def both(redis: Redis) -> tuple[object, object]:
     """As read without the graph, and as the graph has it."""
     through = IncidentTurns(RedisSaver(redis), World(FakeFleet(SICK)).ports())
-    return await StoredIncidents(redis).state(INCIDENT), await through.state(INCIDENT)
+    return await IncidentStateReader(redis).load_state(INCIDENT), await through.load_state(INCIDENT)
 
 
 async def test_nobody_knows_an_incident_of_which_nothing_is_stored(redis: Redis) -> None:
@@ -36,7 +36,7 @@ async def test_a_turn_that_died_anywhere_is_read_as_the_graph_reads_it(redis: Re
         saver = DyingSaver(redis, after)
         turns = IncidentTurns(saver, World(FakeFleet(SICK)).ports())
         try:
-            await turns.run(item("job 4711 died on n[1-2]"), None)
+            await turns.run_turn(item("job 4711 died on n[1-2]"), None)
         except Killed:
             read, through = await both(redis)
             assert read == through, after
@@ -51,15 +51,15 @@ async def test_a_turn_that_died_anywhere_is_read_as_the_graph_reads_it(redis: Re
 
 async def test_a_turn_after_another_and_one_given_up_are_read_the_same(redis: Redis) -> None:
     turns = IncidentTurns(RedisSaver(redis), World(FakeFleet(SICK)).ports())
-    await turns.run(item("job 4711 died on n[1-2]"), None)
+    await turns.run_turn(item("job 4711 died on n[1-2]"), None)
     dying = IncidentTurns(DyingSaver(redis, 2), World(FakeFleet(SICK)).ports())
     again = item("and now n2 again", "reply")
     with pytest.raises(Killed):
-        await dying.run(again, None)
+        await dying.run_turn(again, None)
     assert (await both(redis))[0] == (await both(redis))[1]
-    await turns.abandon(again)
+    await turns.abandon_turn(again)
     assert (await both(redis))[0] == (await both(redis))[1]
-    await turns.tidy(INCIDENT, None)
+    await turns.prune_thread(INCIDENT, None)
     assert (await both(redis))[0] == (await both(redis))[1]
 
 
@@ -68,21 +68,21 @@ async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None
     secret = "tk-9fQ2xAyu71b"
     guide = Guide("site_own", f"Look with password={secret}", (GuideStep("a", ask=f"the password of the BMC is {secret}"),))
     turns = IncidentTurns(RedisSaver(redis), replace(World(FakeFleet(healthy("n1", "n2"))).ports(), guides={guide.id: guide}))
-    told = await turns.run(item("run guide site_own on n[1-2]"), None)
+    told = await turns.run_turn(item("run guide site_own on n[1-2]"), None)
     assert told.guide is not None
     assert secret not in str(await kept_in(redis))
-    state = await StoredIncidents(redis).state(INCIDENT)
+    state = await IncidentStateReader(redis).load_state(INCIDENT)
     assert state["report"]["guide"]["title"] == "Look with password=[redacted]"
 
 
 async def kept_in(redis: Redis) -> list[bytes]:
     """Every value of every hash."""
     return [
-        value for key in await redis.keys("*") if await redis.type(key) == b"hash" for value in (await awaited(redis.hgetall(key))).values()
+        value for key in await redis.keys("*") if await redis.type(key) == b"hash" for value in (await to_coroutine(redis.hgetall(key))).values()
     ]
 
 
 @pytest.mark.parametrize("raw", [b"pickle\0\x80\x04N.", b"json\0{}", b"msgpack\0\xd4\x05x"])
 def test_what_is_not_plain_is_not_rebuilt(raw: bytes) -> None:
-    with pytest.raises(NotPlain):
-        plain(raw)
+    with pytest.raises(NotPlainJson):
+        parse_plain_value(raw)

@@ -4,7 +4,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.suspected import MAX_CHARS, guesses, suspected_causes
+from graph.reading.suspected import MAX_CHARS, find_guesses, find_suspected_causes
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_graph import HOT, LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 
@@ -33,8 +33,8 @@ GUESSES = (
 
 @pytest.mark.parametrize(("text", "guess", "label"), GUESSES)
 def test_a_guess_is_read_and_matched_with_causes(text: str, guess: str, label: str) -> None:
-    assert guesses(text) == (guess,)
-    assert label in suspected_causes(text, TAXONOMY)
+    assert find_guesses(text) == (guess,)
+    assert label in find_suspected_causes(text, TAXONOMY)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_guess_is_read_and_matched_with_causes(text: str, guess: str, label: s
     ],
 )
 def test_a_text_without_a_guess_or_with_a_denial_suspects_nothing(text: str) -> None:
-    assert suspected_causes(text, TAXONOMY) == ()
+    assert find_suspected_causes(text, TAXONOMY) == ()
 
 
 def test_a_text_is_read_up_to_a_bound() -> None:
-    assert guesses("x " * MAX_CHARS + "I think it is NCCL") == ()
-    assert len(guesses("I think it is NCCL. maybe the switch. perhaps DNS. probably cooling. " * 50)) <= 3
+    assert find_guesses("x " * MAX_CHARS + "I think it is NCCL") == ()
+    assert len(find_guesses("I think it is NCCL. maybe the switch. perhaps DNS. probably cooling. " * 50)) <= 3
 
 
 @pytest.mark.parametrize(("text", "first"), [("n3 is down, I think it is oom", OOM), ("n3 is down. probably hot gpus?", HOT)])

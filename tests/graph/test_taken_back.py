@@ -3,13 +3,13 @@
 import pytest
 
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
-from graph.conversation.said import Said
+from graph.conversation.read import parse_message
+from graph.conversation.said import ParsedMessage
 from tests.graph.test_conversation import NAMES, NOW
 
 
-def said(text: str) -> Said:
-    return read(text, NAMES, NOW)
+def said(text: str) -> ParsedMessage:
+    return parse_message(text, NAMES, NOW)
 
 
 @pytest.mark.parametrize(

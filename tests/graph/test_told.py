@@ -6,8 +6,8 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.exchange.document import TicketDocument
-from graph.exchange.evidence import MOST_TOLD, evidence_of, told_facts
-from graph.state import Item
+from graph.exchange.evidence import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
+from graph.state import InboxItem
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 
@@ -24,15 +24,15 @@ LOG = {
 }
 
 
-def item(document: TicketDocument) -> Item:
+def item(document: TicketDocument) -> InboxItem:
     talk = staged(case_of())
-    return Item(
-        id="t", kind="mention", incident="inc-1", at=talk.clock.now(), user="provider_link", text="hangs", data=evidence_of(document)
+    return InboxItem(
+        id="t", kind="mention", incident="inc-1", at=talk.clock.now(), user="provider_link", text="hangs", data=build_item_data(document)
     )
 
 
 def test_facts_of_a_ticket_carry_no_host_and_say_who_saw_them() -> None:
-    [fact] = told_facts(item(SAID))
+    [fact] = parse_ticket_facts(item(SAID))
     assert (fact.host, fact.key, fact.value, fact.line, fact.attrs["told"]) == ("", "kernel.xid", 79, "gpu-017: NVRM: Xid 79", True)
 
 
@@ -47,11 +47,11 @@ def test_rows_that_no_check_of_ours_could_have_made_are_passed_over() -> None:
         {"check": "smi", "key": "gpu.count", "status": "timeout"},
     ]
     document = TicketDocument.model_validate({**SAID.model_dump(), "facts": odd})
-    assert told_facts(item(document)) == []
+    assert parse_ticket_facts(item(document)) == []
     many = TicketDocument.model_validate(
         {**SAID.model_dump(), "facts": [{"check": "smi", "key": "gpu.count", "value": n} for n in range(100)]}
     )
-    assert len(told_facts(item(many))) == MOST_TOLD
+    assert len(parse_ticket_facts(item(many))) == MAX_TICKET_FACTS
 
 
 @pytest.fixture

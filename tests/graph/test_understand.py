@@ -9,22 +9,22 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.hosts import with_full_names
-from graph.reading.reports import Understanding, understand
+from graph.reading.hosts import expand_host_numbers
+from graph.reading.reports import ParsedReport, parse_report
 from kb.taxonomy.labels import SYMPTOMS
-from kb.taxonomy.symptoms import CLASSES, OF_SIGNATURE, symptoms_in
+from kb.taxonomy.symptoms import SYMPTOM_CLASSES, SYMPTOM_BY_SIGNATURE, find_symptoms
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 33))
 
 
-def read(text: str, known: tuple[str, ...] = HOSTS) -> Understanding:
-    return understand(text, known, NOW)
+def read(text: str, known: tuple[str, ...] = HOSTS) -> ParsedReport:
+    return parse_report(text, known, NOW)
 
 
 def test_the_on_call_story_is_understood_whole() -> None:
     told = read("job 4711 hangs, NCCL timeout on gpu-[017-020]")
-    assert told == Understanding(
+    assert told == ParsedReport(
         hosts=("gpu-017", "gpu-018", "gpu-019", "gpu-020"),
         job="4711",
         symptoms=("nccl_timeout", "hang"),
@@ -242,8 +242,8 @@ def test_what_is_denied_is_not_heard(symptom: str, text: str) -> None:
 
 
 def test_the_classes_are_those_of_the_taxonomy() -> None:
-    assert set(CLASSES) == SYMPTOMS
-    assert set(OF_SIGNATURE.values()) < SYMPTOMS
+    assert set(SYMPTOM_CLASSES) == SYMPTOMS
+    assert set(SYMPTOM_BY_SIGNATURE.values()) < SYMPTOMS
     assert [name for name, _ in PARAPHRASES if name not in SYMPTOMS] == []
 
 
@@ -273,7 +273,7 @@ def test_the_cause_comes_before_its_echoes() -> None:
 
 @given(st.text(max_size=300), st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_can_be_read(text: str, known: list[str]) -> None:
-    told = understand(text, known, NOW)
+    told = parse_report(text, known, NOW)
     assert set(told.hosts) <= set(known)
     assert told.symptoms
 
@@ -325,7 +325,7 @@ def test_most_published_incidents_are_not_vague() -> None:
 
 
 def test_words_alone_are_enough_for_the_symptoms() -> None:
-    assert symptoms_in("Job is STUCK and Slow") == ("slow", "hang")
+    assert find_symptoms("Job is STUCK and Slow") == ("slow", "hang")
 
 
 @pytest.mark.parametrize(
@@ -349,8 +349,8 @@ def test_words_alone_are_enough_for_the_symptoms() -> None:
     ],
 )
 def test_a_bare_number_is_the_host_that_has_it(text: str, means: str) -> None:
-    assert with_full_names(text, [f"gpu-{n:03}" for n in range(1, 9)]) == means
+    assert expand_host_numbers(text, [f"gpu-{n:03}" for n in range(1, 9)]) == means
 
 
 def test_a_number_that_two_hosts_have_names_neither() -> None:
-    assert with_full_names("look at 003", ["gpu-003", "cpu-003"]) == "look at 003"
+    assert expand_host_numbers("look at 003", ["gpu-003", "cpu-003"]) == "look at 003"

@@ -1,12 +1,12 @@
 """Evidence that cannot be kept changes no diagnosis: the report says so, and the card says it once."""
 
 from bot.cards.incidents import diagnosis, living
-from bot.cards.incidents.living import Living
+from bot.cards.incidents.living import IncidentCardView
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.ports import Ports
-from graph.state import Item
+from graph.ports import GraphContext
+from graph.state import InboxItem
 from kb.history.incidents import load_seeds
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
@@ -18,20 +18,20 @@ from tools.inventory.sku import load_skus
 class FullDisk(MemoryEvidence):
     """Holds everything and keeps nothing."""
 
-    def trouble(self) -> str:
+    def get_trouble(self) -> str:
         return "no space left on device"
 
 
 async def test_a_full_disk_is_said_once_and_the_cause_is_found_all_the_same() -> None:
     stage, evidence, skus = staged(case_of(FAULT), controller="slurm-controller"), FullDisk(), load_skus()
     fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
-    talk = Talk(stage, Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus))
-    report = await talk._turn(Item(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
+    talk = Talk(stage, GraphContext(fleet, stage.inventory, load_taxonomy(), PastIncidentIndex(load_seeds()), evidence, stage.clock, skus=skus))
+    report = await talk._turn(InboxItem(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
     assert report.outcome == "diagnosed"
     assert report.unkept == "no space left on device"
-    shown = str(living.render(Living("inc-1", report)).blocks)
-    assert shown.count(diagnosis.NOT_KEPT) == 1
+    shown = str(living.render_incident_card(IncidentCardView("inc-1", report)).blocks)
+    assert shown.count(diagnosis.NOT_KEPT_TEXT) == 1
     assert await talk.says("what did you find?")
     answer = (await talk.rows()).report
     assert answer is not None
-    assert diagnosis.NOT_KEPT not in str(diagnosis.render("inc-1", answer).blocks)
+    assert diagnosis.NOT_KEPT_TEXT not in str(diagnosis.render_diagnosis("inc-1", answer).blocks)

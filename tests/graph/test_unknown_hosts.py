@@ -8,20 +8,20 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import OTHERS, Said
-from graph.incident.answers.kinds import LOOKED_AT_NOTHING
-from graph.incident.conclude import LOOKED_AT_NO_MACHINE
+from graph.conversation.said import OTHERS, ParsedMessage
+from graph.incident.answers.kinds import NOTHING_CHECKED_TEXT
+from graph.incident.conclude import NO_HOST_CHECKED_TEXT
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.model.reasoner import Reading
-from graph.reading.hosts import hosts_in
-from graph.reading.unknown import NOWHERE, job_said, said_in
+from graph.model.reasoner import ReportExtraction
+from graph.reading.hosts import find_hosts
+from graph.reading.unknown import UNKNOWN_JOB_SENTENCES, format_unknown_job, format_report_unknowns
 from graph.report import Report
-from graph.state import Attachment, Incident, Item, Origin
+from graph.state import Attachment, IncidentState, InboxItem, Origin
 from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
-from tools.inventory.jobs import JobPlace, WhyNowhere
+from tools.inventory.jobs import JobHosts, NoHostsReason
 
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 9))
 LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")
@@ -43,12 +43,12 @@ LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")
     ],
 )
 def test_names_that_nobody_knows_are_told_from_known_ones(text: str, hosts: tuple[str, ...], unknown: tuple[str, ...]) -> None:
-    named = hosts_in(text, FLEET, domains=())
+    named = find_hosts(text, FLEET, domains=())
     assert (named.hosts, named.unknown) == (hosts, unknown)
 
 
 def test_a_full_name_is_ours_where_its_domain_is() -> None:
-    named = hosts_in("gpu-003.dc1.example and gpu-004.dc2.example", FLEET, domains=("dc1.example",))
+    named = find_hosts("gpu-003.dc1.example and gpu-004.dc2.example", FLEET, domains=("dc1.example",))
     assert (named.hosts, named.unknown) == (("gpu-003",), ("gpu-004.dc2.example",))
 
 
@@ -77,22 +77,22 @@ def test_a_full_name_is_ours_where_its_domain_is() -> None:
 def test_a_name_with_other_separators_is_read_and_said(
     text: str, hosts: tuple[str, ...], read_as: tuple[tuple[str, str], ...], unknown: tuple[str, ...]
 ) -> None:
-    named = hosts_in(text, FLEET, domains=(), lenient=True)
+    named = find_hosts(text, FLEET, domains=(), lenient=True)
     assert (named.hosts, named.read_as, named.unknown) == (hosts, read_as, unknown)
-    strict = hosts_in(text, FLEET, domains=())
+    strict = find_hosts(text, FLEET, domains=())
     assert strict.read_as == ()
     assert set(strict.hosts).isdisjoint(host for _, host in read_as)
 
 
 def test_a_name_that_two_hosts_may_have_is_read_as_neither() -> None:
-    named = hosts_in("gpu_003 hangs", ("gpu-003", "gpu-03"), domains=(), lenient=True)
+    named = find_hosts("gpu_003 hangs", ("gpu-003", "gpu-03"), domains=(), lenient=True)
     assert (named.hosts, named.unknown) == ((), ("gpu_003",))
     racks = ("b200-r7-01", "b200-r70-1")
-    assert hosts_in("b200_r7_01 hangs", racks, domains=(), lenient=True).hosts == ("b200-r7-01",)
+    assert find_hosts("b200_r7_01 hangs", racks, domains=(), lenient=True).hosts == ("b200-r7-01",)
 
 
 def test_a_full_name_of_another_domain_is_not_read_as_ours() -> None:
-    named = hosts_in("gpu-004.dc2.example hangs", FLEET, domains=("dc1.example",), lenient=True)
+    named = find_hosts("gpu-004.dc2.example hangs", FLEET, domains=("dc1.example",), lenient=True)
     assert (named.hosts, named.unknown) == ((), ("gpu-004.dc2.example",))
 
 
@@ -103,7 +103,7 @@ class Thread:
     sick: Sequence[Fact] = (LOST_ON_3,)
     jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     site: Inventory | None = None
-    nowhere: WhyNowhere = "not_known"
+    nowhere: NoHostsReason = "not_known"
     model: FakeModel | None = None
 
     def __post_init__(self) -> None:
@@ -112,22 +112,22 @@ class Thread:
         self.origin: Origin | None = None
         self.count = 0
 
-    async def _place_of(self, job: str) -> JobPlace:
-        return JobPlace(self.jobs[job]) if job in self.jobs else JobPlace(why=self.nowhere)
+    async def _place_of(self, job: str) -> JobHosts:
+        return JobHosts(self.jobs[job]) if job in self.jobs else JobHosts(why=self.nowhere)
 
     async def say(self, text: str, kind: str = "", **more: object) -> Report:
         self.world.fleet.asked.clear()
         self.count += 1
         ports = replace(self.world.ports(), job_place=self._place_of)
         ports = replace(ports, inventory=self.site) if self.site else ports
-        given: Item = item(text, kind or ("mention" if self.count == 1 else "reply"), id=f"i{self.count}", **more)  # type: ignore[arg-type]
+        given: InboxItem = item(text, kind or ("mention" if self.count == 1 else "reply"), id=f"i{self.count}", **more)  # type: ignore[arg-type]
         return await run_turn(self.graph, ports, given, self.origin)
 
     @property
     def looked_at(self) -> set[str]:
         return {ask.host for ask in self.world.fleet.asked}
 
-    async def state(self) -> Incident:
+    async def state(self) -> IncidentState:
         return (await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values  # type: ignore[return-value]
 
     async def hosts(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ async def test_an_unknown_host_is_said_and_no_other_is_looked_at() -> None:
     report = await thread.say("gpu-099 hangs")
     assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
     assert "gpu-099 (did you mean gpu-008, gpu-007 or gpu-006?)" in report.headline
-    assert report.headline.endswith(LOOKED_AT_NO_MACHINE)
+    assert report.headline.endswith(NO_HOST_CHECKED_TEXT)
     [asked] = report.questions
     assert "gpu-099" in asked
     assert [row.name for row in report.unknown_hosts] == ["gpu-099"]
@@ -170,7 +170,7 @@ async def test_a_host_with_other_separators_is_looked_at_and_it_is_said_how_it_w
     report = await thread.say("gpu_003 hangs")
     assert (thread.looked_at >= {"gpu-003"}, report.unknown_hosts) == (True, ())
     assert [row.label for row in report.root_causes] == [LOST]
-    assert "I read gpu_003 as gpu-003." in said_in(report)
+    assert "I read gpu_003 as gpu-003." in format_report_unknowns(report)
 
 
 async def test_a_host_that_is_called_fine_is_not_accused() -> None:
@@ -195,7 +195,7 @@ async def test_of_known_and_unknown_hosts_the_known_ones_alone_are_looked_at() -
 
 
 async def test_a_model_does_not_guess_where_people_named_an_unknown_host() -> None:
-    thread = Thread(model=FakeModel(guess=Reading(hosts=("gpu-003",))))
+    thread = Thread(model=FakeModel(guess=ReportExtraction(hosts=("gpu-003",))))
     await thread.say("gpu-099 hangs")
     assert (thread.looked_at, await thread.hosts()) == (set(), ())
 
@@ -241,7 +241,7 @@ async def test_recheck_of_an_unknown_host_looks_at_nothing_and_changes_nothing()
     stood = await thread.state()
     report = await thread.say("recheck gpu-099", "recheck", data={"hosts": "gpu-099"})
     assert "gpu-099 (did you mean " in report.reply
-    assert report.reply.endswith(LOOKED_AT_NOTHING)
+    assert report.reply.endswith(NOTHING_CHECKED_TEXT)
     assert (thread.looked_at, report.root_causes) == (set(), before.root_causes)
     now = await thread.state()
     assert [now[name] for name in ("brief", "lifecycle", "hypotheses", "facts")] == [
@@ -270,7 +270,7 @@ async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
     thread = Thread(jobs={"4711": ("gpu-002", "gpu-003")})
     await thread.say("job 4711 hangs")
     report = await thread.say("job 9999", data={"job": "9999"})
-    assert report.reply == f"{job_said('9999', 'not_known')} {LOOKED_AT_NOTHING}"
+    assert report.reply == f"{format_unknown_job('9999', 'not_known')} {NOTHING_CHECKED_TEXT}"
     assert (thread.looked_at, await thread.hosts(), (await thread.state())["brief"]["job"]) == (set(), ("gpu-002", "gpu-003"), "4711")
     report = await thread.say("does job 9999 hang too?")
     assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("9999", "4711")
@@ -283,10 +283,10 @@ def slurm() -> Inventory:
 
 @pytest.mark.parametrize("text", ["job 9999 hangs", "all is slow since 02:40, job 9999 too"])
 async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_at_nothing_and_asks(text: str) -> None:
-    thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=Reading(hosts=("gpu-003",))))
+    thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=ReportExtraction(hosts=("gpu-003",))))
     report = await thread.say(text)
     assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
-    assert report.headline == f"{job_said('9999', 'not_known')} {LOOKED_AT_NO_MACHINE}"
+    assert report.headline == f"{format_unknown_job('9999', 'not_known')} {NO_HOST_CHECKED_TEXT}"
     [asked] = report.questions
     assert "9999" in asked
     assert (report.unknown_job, (await thread.state())["lifecycle"]) == ("9999", "waiting")
@@ -298,21 +298,21 @@ async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_
 
 
 @pytest.mark.parametrize("why", ["could_not", "accounting_off", "no_hosts"])
-async def test_a_job_that_slurm_does_not_know_and_a_slurm_that_was_not_asked_are_different_answers(why: WhyNowhere) -> None:
+async def test_a_job_that_slurm_does_not_know_and_a_slurm_that_was_not_asked_are_different_answers(why: NoHostsReason) -> None:
     thread = Thread(site=slurm(), nowhere=why)
-    assert (await thread.say("job 9999 hangs")).headline == f"{job_said('9999', why)} {LOOKED_AT_NO_MACHINE}"
+    assert (await thread.say("job 9999 hangs")).headline == f"{format_unknown_job('9999', why)} {NO_HOST_CHECKED_TEXT}"
 
 
 async def test_a_job_on_hosts_of_others_is_said_to_be_on_none_of_ours() -> None:
     thread = Thread(site=slurm(), jobs={"9999": ("theirs-1",)})
     report = await thread.say("job 9999 hangs")
-    assert report.headline == f"{job_said('9999', 'other_hosts')} {LOOKED_AT_NO_MACHINE}"
+    assert report.headline == f"{format_unknown_job('9999', 'other_hosts')} {NO_HOST_CHECKED_TEXT}"
 
 
 def test_every_reason_has_its_sentence() -> None:
-    assert set(NOWHERE) == set(get_args(WhyNowhere))
-    assert len(set(NOWHERE.values())) == len(NOWHERE), "not found and could not look are different answers"
-    assert "could not" in NOWHERE["could_not"]
+    assert set(UNKNOWN_JOB_SENTENCES) == set(get_args(NoHostsReason))
+    assert len(set(UNKNOWN_JOB_SENTENCES.values())) == len(UNKNOWN_JOB_SENTENCES), "not found and could not look are different answers"
+    assert "could not" in UNKNOWN_JOB_SENTENCES["could_not"]
 
 
 async def test_a_job_that_comes_to_be_known_is_looked_at_when_somebody_asks_again() -> None:
@@ -374,7 +374,7 @@ async def test_a_group_of_another_name_altogether_is_not_in_the_inventory_and_wo
     await thread.say("gpu-003 is odd")
     report = await thread.say("hosts storage", data={"hosts": "storage"})
     assert "storage" in report.reply
-    assert report.reply.endswith(LOOKED_AT_NOTHING)
+    assert report.reply.endswith(NOTHING_CHECKED_TEXT)
     assert thread.looked_at == set()
     await thread.say("recheck now", "recheck", data={"hosts": "now"})
     assert thread.looked_at >= {"gpu-003"}
@@ -400,7 +400,7 @@ async def test_a_tenant_learns_of_no_other_group() -> None:
     replies = set()
     for word in ("blue", "bleu"):
         report = await thread.say(f"hosts {word}", data={"hosts": word})
-        assert report.reply.endswith(LOOKED_AT_NOTHING)
+        assert report.reply.endswith(NOTHING_CHECKED_TEXT)
         replies.add(report.reply.replace(word, "NAME"))
     assert len(replies) == 1, "a name that exists is refused like one that does not"
 
@@ -410,6 +410,6 @@ async def test_looking_at_more_hosts_forgets_none_and_looks_at_those_alone() -> 
     await thread.say("gpu-001 and gpu-002 are slow")
     await thread.say("check gpu-004 too", data={"hosts": "gpu-004", "wider": True})
     assert (thread.looked_at, await thread.hosts()) == ({"gpu-004"}, ("gpu-001", "gpu-002", "gpu-004"))
-    rest = Said(intent=Intent.WIDEN, text="and the rest too", group=OTHERS)
-    await thread.say(rest.text, data=rest.data())
+    rest = ParsedMessage(intent=Intent.WIDEN, text="and the rest too", group=OTHERS)
+    await thread.say(rest.text, data=rest.build_item_data())
     assert thread.looked_at == {f"gpu-{number:03}" for number in range(1, 9)}

@@ -1,9 +1,9 @@
 """The walk through the taxonomy as a tree that people can look at."""
 
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Hypothesis, Incident
-from graph.walked import _OF_LOG, MARKS, MEANS, MOST_CHILDREN, in_words, walked_tree
+from graph.rows import IncidentView
+from graph.state import Hypothesis, IncidentState
+from graph.walked import _LOG_RESULTS, RESULT_MARKS, RESULT_TEXTS, MAX_CHILDREN, summarize_search_tree, build_search_tree
 
 TITLES = {
     "GPU": "GPU hardware",
@@ -27,26 +27,26 @@ LOG = [
 LOST = Hypothesis(label="GPU.BUS.Lost", hosts=("n2",), verdict="confirmed", confidence=0.97, because="Xid 79 on gpu3")
 
 
-def incident(log: list[list[str]], *roots: Hypothesis, ruled_out: tuple[Hypothesis, ...] = ()) -> IncidentRows:
+def incident(log: list[list[str]], *roots: Hypothesis, ruled_out: tuple[Hypothesis, ...] = ()) -> IncidentView:
     report = Report(item="1", outcome="diagnosed", root_causes=roots, ruled_out=ruled_out)
-    return IncidentRows(Incident(id="i1", walk={"log": log}, report=report.model_dump(mode="json")))
+    return IncidentView(IncidentState(id="i1", walk={"log": log}, report=report.model_dump(mode="json")))
 
 
 def test_what_was_found_ruled_out_passed_by_and_not_reached_is_told_apart() -> None:
-    tree = walked_tree(incident(LOG, LOST), TITLES)
+    tree = build_search_tree(incident(LOG, LOST), TITLES)
     assert [(row.path, row.sign) for row in tree.branches] == [("USER", "passed by"), ("GPU", "found"), ("OTHER", "not reached")]
-    assert [(depth, row.title, row.sign) for depth, row in tree.rows()][1:5] == [
+    assert [(depth, row.title, row.sign) for depth, row in tree.list_rows()][1:5] == [
         (0, "GPU hardware", "found"),
         (1, "The bus", "found"),
         (2, "GPU fell off the bus", "found"),
         (2, "Narrow link", "ruled out"),
     ]
     assert tree.branches[1].left_out == 1
-    assert in_words(tree) == "Found: GPU fell off the bus. Of the branches gone into: 1 ruled out, 1 passed by, 1 not reached."
+    assert summarize_search_tree(tree) == "Found: GPU fell off the bus. Of the branches gone into: 1 ruled out, 1 passed by, 1 not reached."
 
 
 def test_a_table_says_the_same() -> None:
-    cells = walked_tree(incident(LOG, LOST), TITLES).table()
+    cells = build_search_tree(incident(LOG, LOST), TITLES).to_table()
     assert cells[0] == ("where", "what", "came to", "why")
     assert ("GPU.BUS.Lost", "GPU fell off the bus", "found", "Xid 79 on gpu3") in cells
     assert ("GPU", "GPU hardware", "found", "1 more below, not looked into") in cells
@@ -57,7 +57,7 @@ def test_whatever_is_ruled_out_says_by_what_and_so_does_what_is_above_it() -> No
     log = [*LOG, ["GPU.MEMORY.Ecc", "rejected", "no row was remapped"], ["GPU.MEMORY", "backtracked", ""]]
     why = {
         row.path: row.reason
-        for _, row in walked_tree(incident(log, ruled_out=(hot,)), TITLES).rows()
+        for _, row in build_search_tree(incident(log, ruled_out=(hot,)), TITLES).list_rows()
         if row.sign in ("ruled out", "passed by")
     }
     assert why == {
@@ -72,54 +72,54 @@ def test_whatever_is_ruled_out_says_by_what_and_so_does_what_is_above_it() -> No
 
 
 def test_nothing_walked_is_a_tree_of_what_was_not_reached() -> None:
-    tree = walked_tree(IncidentRows(Incident()), TITLES)
+    tree = build_search_tree(IncidentView(IncidentState()), TITLES)
     assert {row.sign for row in tree.branches} == {"not reached"}
-    assert in_words(tree).startswith("Nothing found.")
+    assert summarize_search_tree(tree).startswith("Nothing found.")
 
 
 def test_a_branch_is_ruled_out_only_where_all_below_it_was() -> None:
     ecc = ["GPU.MEMORY.Ecc", "rejected", "no errors"]
-    gpu = walked_tree(incident([["GPU.BUS.Narrow", "rejected", ""], ecc]), TITLES).branches[0]
+    gpu = build_search_tree(incident([["GPU.BUS.Narrow", "rejected", ""], ecc]), TITLES).branches[0]
     assert {row.path: row.sign for row in gpu.children} == {"GPU.BUS": "not decided", "GPU.MEMORY": "ruled out"}
-    assert walked_tree(incident([["GPU.BUS", "backtracked", ""]]), TITLES).branches[0].children[0].sign == "passed by"
+    assert build_search_tree(incident([["GPU.BUS", "backtracked", ""]]), TITLES).branches[0].children[0].sign == "passed by"
 
 
 def test_what_could_not_be_looked_at_is_told_apart_and_what_is_above_it_too() -> None:
     log = [["GPU.BUS.Lost", "could not look", "could not look: n2 does not answer"], ["GPU.BUS.Narrow", "rejected", ""]]
     doubt = Hypothesis(label="GPU.BUS.Lost", verdict="inconclusive", because="could not look: n2 does not answer").model_dump(mode="json")
-    blind = IncidentRows(Incident(id="i1", walk={"log": log}, hypotheses=[doubt]))
-    gpu = walked_tree(blind, TITLES).branches[0]
+    blind = IncidentView(IncidentState(id="i1", walk={"log": log}, hypotheses=[doubt]))
+    gpu = build_search_tree(blind, TITLES).branches[0]
     assert (gpu.sign, [row.sign for row in gpu.children[0].children]) == ("could not look", ["could not look", "ruled out"])
-    seen = walked_tree(incident(log, LOST), TITLES).branches[0]
+    seen = build_search_tree(incident(log, LOST), TITLES).branches[0]
     assert seen.sign == "found"
 
 
 def test_a_branch_that_was_left_is_not_ruled_out_by_the_few_causes_that_were_looked_at() -> None:
     log = [["GPU.BUS.Narrow", "rejected", ""], ["GPU.BUS", "backtracked", ""], ["GPU", "backtracked", ""]]
-    gpu = walked_tree(incident(log), TITLES).branches[0]
+    gpu = build_search_tree(incident(log), TITLES).branches[0]
     assert (gpu.sign, gpu.children[0].sign, gpu.children[0].left_out) == ("passed by", "passed by", 1)
-    whole = walked_tree(incident([["GPU.BUS.Lost", "rejected", ""], *log]), TITLES).branches[0]
+    whole = build_search_tree(incident([["GPU.BUS.Lost", "rejected", ""], *log]), TITLES).branches[0]
     assert whole.children[0].sign == "ruled out"
 
 
 def test_what_was_judged_last_counts_more_than_the_log() -> None:
     gone = Hypothesis(label="GPU.BUS.Lost", verdict="rejected", because="the device answers now")
-    tree = walked_tree(incident(LOG, ruled_out=(gone,)), TITLES)
+    tree = build_search_tree(incident(LOG, ruled_out=(gone,)), TITLES)
     assert tree.branches[1].children[0].sign == "ruled out"
 
 
 def test_a_wide_branch_shows_the_telling_children_and_counts_the_rest() -> None:
     titles = {"GPU": "GPU", "GPU.X": "X"} | {f"GPU.X.L{n:02}": f"leaf {n}" for n in range(30)}
     log = [[f"GPU.X.L{n:02}", "rejected" if n != 29 else "confirmed", ""] for n in range(30)]
-    (branch,) = walked_tree(incident(log), titles).branches[0].children
-    assert (len(branch.children), branch.left_out, branch.children[-1].sign) == (MOST_CHILDREN, 20, "found")
+    (branch,) = build_search_tree(incident(log), titles).branches[0].children
+    assert (len(branch.children), branch.left_out, branch.children[-1].sign) == (MAX_CHILDREN, 20, "found")
 
 
 def test_a_label_of_a_site_that_is_gone_breaks_nothing() -> None:
-    tree = walked_tree(incident([["SITE.X.Gone", "confirmed", ""]]), TITLES)
-    assert "Nothing found" in in_words(tree)
+    tree = build_search_tree(incident([["SITE.X.Gone", "confirmed", ""]]), TITLES)
+    assert "Nothing found" in summarize_search_tree(tree)
 
 
 def test_every_sign_has_a_mark_and_a_meaning() -> None:
-    assert MARKS.keys() == MEANS.keys() >= set(_OF_LOG.values())
-    assert len(set(MARKS.values())) == len(MARKS)
+    assert RESULT_MARKS.keys() == RESULT_TEXTS.keys() >= set(_LOG_RESULTS.values())
+    assert len(set(RESULT_MARKS.values())) == len(RESULT_MARKS)

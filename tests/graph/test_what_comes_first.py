@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.engine.abnormal import OF_SETTINGS
-from graph.engine.assess import Assessment, assess
-from graph.engine.reference import Lens
+from graph.engine.abnormal import SETTING_KEYS
+from graph.engine.assess import Assessment, assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
@@ -13,7 +13,7 @@ from tools.fact import Fact, Value
 HOSTS = ("n1", "n2", "n3")
 EXPECTED: dict[str, Value] = {"mem.memlock_kib": -1, "pcie.acs": False, "module.loaded": True, "gpu.mig": False}
 WRONG: dict[str, Value] = {"mem.memlock_kib": 8192, "pcie.acs": True, "module.loaded": False, "gpu.mig": True, "cpu.governor": "powersave"}
-LENS = Lens(load_taxonomy(), CHECKS, lambda host, key, device: EXPECTED.get(key))
+LENS = ReferenceData(load_taxonomy(), CHECKS, lambda host, key, device: EXPECTED.get(key))
 
 
 def row(host: str, check: str, key: str, value: Value, device: str | None = None, **attrs: object) -> Fact:
@@ -25,7 +25,7 @@ SERVICE = row("n2", "sysd", "service.state", "failed", "slurmd", trouble="failed
 
 
 def looked(*facts: Fact, asked: tuple[str, ...] = (), priors: dict[str, float] | None = None) -> Assessment:
-    return assess(facts, LENS, HOSTS, priors or {}, T0, (), asked)
+    return assess_facts(facts, LENS, HOSTS, priors or {}, T0, (), asked)
 
 
 @pytest.mark.parametrize(("asked", "first"), [(("n1",), "n1"), (("n2",), "n2"), (("n1", "n3"), "n1")])
@@ -44,7 +44,7 @@ def test_what_fits_the_words_comes_first_where_no_host_is_named() -> None:
 
 @pytest.mark.parametrize("key", sorted(WRONG))
 def test_how_all_hosts_are_set_up_is_no_finding(key: str) -> None:
-    assert key in OF_SETTINGS
+    assert key in SETTING_KEYS
     alike = [row(host, "x", key, WRONG[key]) for host in HOSTS]
     assert looked(*alike).odd == ()
     assert [fact.host for fact in looked(SHM, *alike).odd] == ["n1"]

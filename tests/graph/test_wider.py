@@ -10,7 +10,7 @@ from graph.report import Report
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact
-from tools.inventory.jobs import JobPlace
+from tools.inventory.jobs import JobHosts
 
 SMALL, LARGE = tuple(f"n{i}" for i in range(1, 5)), tuple(f"n{i}" for i in range(1, 81))
 LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
@@ -22,8 +22,8 @@ def world(hosts: tuple[str, ...], *sick: Fact) -> World:
 
 
 async def run(of: World, text: str, jobs: dict[str, tuple[str, ...]] | None = None) -> Report:
-    async def job_place(job: str) -> JobPlace:
-        return JobPlace((jobs or {}).get(job, ()))
+    async def job_place(job: str) -> JobHosts:
+        return JobHosts((jobs or {}).get(job, ()))
 
     return await run_turn(build_incident_graph(InMemorySaver()), replace(of.ports(), job_place=job_place), item(text))
 

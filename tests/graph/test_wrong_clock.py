@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from graph.engine.assess import assess
+from graph.engine.assess import assess_facts
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact, lens
@@ -21,7 +21,7 @@ FOLLOWS = (
 
 
 def causes(*facts: Fact) -> list[tuple[str, tuple[str, ...]]]:
-    return [(row.label, row.hosts) for row in assess(facts, WHOLE, ("n1", "n2", "n3"), {}, T0).root_causes()]
+    return [(row.label, row.hosts) for row in assess_facts(facts, WHOLE, ("n1", "n2", "n3"), {}, T0).list_root_causes()]
 
 
 @pytest.mark.parametrize("seconds", [600.0, -600.0])

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kb.catalogues.accelerators import Precision, accelerators
-from kb.performance.model import Expected, expected
-from kb.performance.quantities import bytes_in_words
-from kb.performance.shapes import AllReduce, Copy, Gemm, JobShape, Recompute, Shape
+from kb.catalogues.accelerators import Precision, load_accelerators
+from kb.performance.model import ExpectedTime, compute_expected_time
+from kb.performance.quantities import format_bytes
+from kb.performance.shapes import AllReduce, Copy, Gemm, JobShape, Recompute, Workload
 
 MEGATRON_2021 = "https://arxiv.org/abs/2104.04473"
 LLAMA_3 = "https://arxiv.org/abs/2407.21783"
@@ -35,15 +35,15 @@ class PublishedFigure:
 
     what: str
     gpu: str
-    shape: Shape
+    shape: Workload
     value: float
     unit: str
     source: str
     used: bool = False
 
     @property
-    def model(self) -> Expected:
-        return expected(self.shape, accelerators()[self.gpu])
+    def model(self) -> ExpectedTime:
+        return compute_expected_time(self.shape, load_accelerators()[self.gpu])
 
     def as_published(self, seconds: float) -> float:
         """A time of the model in the figure's unit."""
@@ -101,7 +101,7 @@ def _llama(params: float, batch: int, gpus: int, tp: int, pp: int, cp: int, vp: 
 
 def _sum(gpu: str, gpus: int, gib: float, value: float, source: str) -> PublishedFigure:
     return PublishedFigure(
-        f"all-reduce of {bytes_in_words(gib * GIB)}", gpu, AllReduce(gib * GIB, gpus), value, "GB/s", source, source == NCCL_212
+        f"all-reduce of {format_bytes(gib * GIB)}", gpu, AllReduce(gib * GIB, gpus), value, "GB/s", source, source == NCCL_212
     )
 
 
@@ -206,8 +206,8 @@ def gpus() -> str:
         "| sku | bf16 TFLOP/s | fp8 | memory GB/s | NVLink GB/s | network Gb/s | SM MHz | stated by |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for gpu in accelerators().values():
-        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.peak(precision)) else "" for precision in ("bf16", "fp8")]
+    for gpu in load_accelerators().values():
+        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.get_peak_flops(precision)) else "" for precision in ("bf16", "fp8")]
         cells = (
             *peaks,
             f"{gpu.memory / 1e9:,.0f}",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb.logs.templates.compress import Compressor, Source, compress
-from kb.logs.templates.filters import FILTERS, FilterRule, regular
-from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex, with_hex
-from kb.scan import zeroed
+from kb.logs.templates.compress import LogCompressor, Source, compress_log
+from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
+from kb.logs.templates.masks import _MASKS, mask_line, mask_around_xid, unify_hex, find_hex_lines
+from kb.scan import zero_digits
 
 pytestmark = pytest.mark.slow
 
@@ -30,13 +30,13 @@ def metrics(lines: int) -> str:
 
 def accounted(text: str | bytes, limit: int = 60) -> bool:
     """Every line that is not empty is in a template, dropped by a rule, or left out."""
-    digest = compress(text, limit=limit, now=NOW)
+    digest = compress_log(text, limit=limit, now=NOW)
     return sum(template.count for template in digest.templates) + sum(digest.dropped.values()) + digest.left_out == digest.lines
 
 
 def test_a_long_training_log_becomes_what_matters() -> None:
     text = metrics(20_000) + "2026-05-20 03:40:00,000 ERROR trainer: disk quota is nearly exhausted\n" + metrics(20_000)
-    digest = compress(text, now=NOW)
+    digest = compress_log(text, now=NOW)
     assert digest.dropped == {"metrics": 40_000}
     (template,) = digest.templates
     assert (template.count, template.first) == (1, datetime(2026, 5, 20, 3, 40, tzinfo=UTC))
@@ -46,7 +46,7 @@ def test_a_long_training_log_becomes_what_matters() -> None:
 
 def test_lines_that_differ_in_numbers_are_one_template_with_count_times_and_pointers() -> None:
     lines = [f"2026-05-20 03:0{n}:00 worker {n} on 10.0.0.{n} reads 0x{n}f shard {n}00 of /data/part-{n}/x" for n in range(1, 5)]
-    (template,) = compress("\n".join(lines), now=NOW).templates
+    (template,) = compress_log("\n".join(lines), now=NOW).templates
     assert template.text == "<time> worker <n> on <ip> reads <hex> shard <n> of <path>"
     assert template.count == 4
     assert template.first == datetime(2026, 5, 20, 3, 1, tzinfo=UTC)
@@ -60,7 +60,7 @@ def test_no_xid_is_masked_or_merged_with_another() -> None:
         f"[{n:5d}.000000] NVRM: Xid (PCI:0000:{0x10 + n % 4:02x}:00): {31 if n % 2 else 45}, pid={n}, name=python3, Ch 00000008\n"
         for n in range(4000)
     )
-    digest = compress(flood + metrics(1000), now=NOW)
+    digest = compress_log(flood + metrics(1000), now=NOW)
     shown = {
         (code, bus)
         for code in (31, 45)
@@ -81,7 +81,7 @@ def test_no_xid_is_masked_or_merged_with_another() -> None:
 @given(st.lists(st.integers(1, 199), min_size=1, max_size=100), st.integers(1, 60))
 def test_compression_keeps_every_xid(codes: list[int], limit: int) -> None:
     text = "".join(f"[{n:5d}.000000] NVRM: Xid (PCI:0000:9b:00): {code}, Ch 0000000{n % 8}\n" for n, code in enumerate(codes))
-    digest = compress(text, limit=limit, now=NOW)
+    digest = compress_log(text, limit=limit, now=NOW)
     assert {event.value for event in digest.events if event.kind == "kernel.xid"} == set(codes)
     assert len(digest.templates) <= limit
     assert sum(template.count for template in digest.templates) + digest.left_out == len(codes)
@@ -93,13 +93,13 @@ def test_events_come_out_whole_although_templates_are_masked() -> None:
         + "[rank13]: Traceback (most recent call last):\n[rank13]:   File 'train.py', line 3\n[rank13]: KeyError: 'input_ids'\n"
         + metrics(500)
     )
-    digest = compress(text, now=NOW)
+    digest = compress_log(text, now=NOW)
     (error,) = [event for event in digest.events if event.kind == "job.error"]
     assert (error.attrs["rank"], error.attrs["type"], digest.job.first_rank) == ("13", "KeyError", "13")
 
 
 def test_a_loss_that_turns_nan_is_no_regular_metric() -> None:
-    digest = compress(metrics(2000) + "[2026-05-20 03:50:00] iteration 2001/ 500000 | lm loss: nan | grad norm: nan |\n", now=NOW)
+    digest = compress_log(metrics(2000) + "[2026-05-20 03:50:00] iteration 2001/ 500000 | lm loss: nan | grad norm: nan |\n", now=NOW)
     assert [event.value for event in digest.events] == ["loss_nan"]
     assert [template.count for template in digest.templates] == [1]
 
@@ -107,7 +107,7 @@ def test_a_loss_that_turns_nan_is_no_regular_metric() -> None:
 def test_templates_are_at_most_as_many_as_asked_for_and_trouble_stays() -> None:
     words = [first + second for first in "bdfgklmnprst" for second in ("arn", "ole", "uth", "end")]
     text = "".join(f"{word} goes on\n" * 3 for word in words) + "unit foo: cannot open the thing\n"
-    digest = compress(text, limit=20, now=NOW)
+    digest = compress_log(text, limit=20, now=NOW)
     assert len(digest.templates) == 20
     assert any("cannot open" in template.text for template in digest.templates)
     assert accounted(text, limit=20)
@@ -115,7 +115,7 @@ def test_templates_are_at_most_as_many_as_asked_for_and_trouble_stays() -> None:
 
 def test_a_progress_bar_drawn_over_one_line_is_many_lines() -> None:
     bar = "".join(f"{n:3d}%|{'█' * (n // 10)}{' ' * (10 - n // 10)}| {n}/100 [00:0{n % 10}<00:10,  9.{n % 10}it/s]\r" for n in range(100))
-    digest = compress(bar + "\nepoch done with trouble: cannot save\n", now=NOW)
+    digest = compress_log(bar + "\nepoch done with trouble: cannot save\n", now=NOW)
     assert digest.dropped == {"progress": 100}
     assert len(digest.templates) == 1
 
@@ -131,28 +131,28 @@ def test_any_source_gives_the_same_digest(kind: str) -> None:
         "text file": io.StringIO(text),
         "lines": iter(text.splitlines(keepends=True)),
     }
-    assert compress(sources[kind], now=NOW) == compress(data, now=NOW)
+    assert compress_log(sources[kind], now=NOW) == compress_log(data, now=NOW)
 
 
 def test_pieces_cut_in_the_middle_of_lines_change_nothing() -> None:
     data = (metrics(300) + "unit foo failed\n" + metrics(10)).encode()
-    compressor = Compressor(now=NOW)
+    compressor = LogCompressor(now=NOW)
     for at in range(0, len(data), 777):
         compressor.feed(data[at : at + 777])
-    assert compressor.finish() == compress(data, now=NOW)
+    assert compressor.finish() == compress_log(data, now=NOW)
 
 
 def test_secrets_are_gone_from_templates_and_examples() -> None:
-    digest = compress("login refused for token=abcdefghij1234567890 at gate\n", now=NOW)
+    digest = compress_log("login refused for token=abcdefghij1234567890 at gate\n", now=NOW)
     assert "abcdefghij" not in repr(digest.templates)
 
 
 def test_a_rule_never_drops_what_sounds_like_trouble() -> None:
-    assert regular("<time> iteration <n> | loss: <n>") == "metrics"
-    assert regular("<time> iteration <n> | loss: <n> ERROR: lost rank <n>") is None
+    assert find_dropping_rule("<time> iteration <n> | loss: <n>") == "metrics"
+    assert find_dropping_rule("<time> iteration <n> | loss: <n> ERROR: lost rank <n>") is None
     greedy = (FilterRule("all", re.compile("")),)
-    assert regular("anything at all", greedy) == "all"
-    assert regular("a fatal thing", greedy) is None
+    assert find_dropping_rule("anything at all", greedy) == "all"
+    assert find_dropping_rule("a fatal thing", greedy) is None
 
 
 @pytest.mark.parametrize("rule", FILTERS, ids=lambda rule: rule.pattern.pattern[:40])
@@ -164,7 +164,7 @@ def test_a_rule_is_tried_on_all_that_it_drops(rule: FilterRule, data: st.DataObj
 
 def test_masks_take_what_varies_and_keep_the_words() -> None:
     assert (
-        mask(zeroed("gpu-017 took 1.5e-3 s at 2026-05-20T03:09:00.123Z from 550e8400-e29b-41d4-a716-446655440000"))
+        mask_line(zero_digits("gpu-017 took 1.5e-3 s at 2026-05-20T03:09:00.123Z from 550e8400-e29b-41d4-a716-446655440000"))
         == "gpu-<n> took <n> s at <time> from <uuid>"
     )
     assert (
@@ -193,11 +193,11 @@ def test_no_line_is_lost_whatever_the_text(text: str) -> None:
     ],
 )
 def test_one_hash_for_all_changes_no_template(line: str) -> None:
-    assert mask(one_hex(line)) == mask(line)
+    assert mask_line(unify_hex(line)) == mask_line(line)
 
 
 def test_lines_that_differ_in_a_hash_alone_are_one_shape() -> None:
-    assert one_hex("hit 0a0b0c0d at 0xab00") == one_hex("hit ffff0fff at 0x0") != one_hex("hit ffffffff at 0x0")
+    assert unify_hex("hit 0a0b0c0d at 0xab00") == unify_hex("hit ffff0fff at 0x0") != unify_hex("hit ffffffff at 0x0")
 
 
 def test_events_of_a_log_with_wide_characters_are_found_where_they_stand() -> None:
@@ -205,7 +205,7 @@ def test_events_of_a_log_with_wide_characters_are_found_where_they_stand() -> No
     xid = "2026-05-01T10:00:00,000000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
     error = "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
     log = (bar * 3 + xid + bar + error).encode()
-    digest = compress(log)
+    digest = compress_log(log)
     assert [(event.kind, event.value) for event in digest.events] == [("kernel.xid", 79), ("job.error", "cuda_illegal_access")]
     assert [log[t.offset :].startswith(xid.encode()) for t in digest.templates if "Xid" in t.text] == [True]
 
@@ -219,8 +219,8 @@ def test_a_traceback_of_one_rank_is_whole_across_blocks_and_among_the_lines_of_o
     ]
     noise = "".join(f"[rank{n % 60 + 2}]: step {n}\n" for n in range(600))
     log = "".join(f"{row}\n{noise}" for row in rows)
-    whole = compress(log).events
-    compressor = Compressor()
+    whole = compress_log(log).events
+    compressor = LogCompressor()
     for at in range(0, len(log), 777):
         compressor.feed(log[at : at + 777].encode())
     assert [(event.value, event.attrs["rank"], event.attrs["type"]) for event in whole] == [("python_exception", "1", "KeyError")]
@@ -229,7 +229,7 @@ def test_a_traceback_of_one_rank_is_whole_across_blocks_and_among_the_lines_of_o
 
 def test_a_log_with_more_kinds_of_line_than_are_remembered_is_counted_whole() -> None:
     hashes = ["0" + "".join(letters) for letters in islice(product("abcdef", repeat=7), 210_000)]
-    compressor = Compressor()
+    compressor = LogCompressor()
     for some in (hashes[:150_000], hashes[150_000:]):
         compressor.feed("".join(f"{line}\n" for line in ("something odd", *(f"shard {name} moved" for name in some))).encode())
     digest = compressor.finish()
@@ -239,7 +239,7 @@ def test_a_log_with_more_kinds_of_line_than_are_remembered_is_counted_whole() ->
 def test_an_xid_is_placed_in_bytes_whatever_stands_before_it() -> None:
     xid = b"[    1.000000] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
     data = "█ héllo\n".encode() + b"\xff\xfe broken\n" + xid + b"\n"
-    (template,) = [template for template in compress(data, now=NOW).templates if "Xid" in template.text]
+    (template,) = [template for template in compress_log(data, now=NOW).templates if "Xid" in template.text]
     assert data[template.offset :].startswith(xid)
 
 
@@ -248,10 +248,10 @@ def test_a_mask_is_tried_wherever_it_could_match(line: str) -> None:
     expected = line
     for _, pattern, name in _MASKS:
         expected = pattern.sub(name, expected)
-    assert mask(line) == expected.strip()
+    assert mask_line(line) == expected.strip()
 
 
 @given(st.lists(st.text(alphabet="0af-x: .g", max_size=50), max_size=6))
 def test_a_line_that_may_hold_no_hash_is_left_as_it_is_where_one_is_sought(lines: list[str]) -> None:
-    some = with_hex([line.encode() for line in lines])
-    assert all(one_hex(line) == line for at, line in enumerate(lines) if at not in some)
+    some = find_hex_lines([line.encode() for line in lines])
+    assert all(unify_hex(line) == line for at, line in enumerate(lines) if at not in some)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.customers.words import BadWords, comments_in, load_customer_words, without_promises
+from kb.customers.words import BadWords, extract_comments, load_customer_words, remove_promises
 from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.labels import Leaf
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
@@ -25,7 +25,7 @@ INSIDE = ("rackmedic", "slurm", "scheduler reason", "drain", "switch name", "bmc
 def test_every_cause_that_is_the_customers_says_what_to_change_and_how_to_see_that_it_worked(leaf: Leaf) -> None:
     fix = leaf.customer_fix
     assert fix is not None
-    assert fix.block({})
+    assert fix.choose_block({})
     for sentence in (fix.change, fix.works):
         assert sentence.endswith(".")
 
@@ -34,13 +34,13 @@ def test_every_cause_that_is_the_customers_says_what_to_change_and_how_to_see_th
 def test_what_is_ours_to_mend_tells_a_customer_nothing_to_paste_and_nothing_of_the_inside(leaf: Leaf) -> None:
     assert leaf.customer_fix is None
     for language in WORDS.languages:
-        said = WORDS.cause(leaf.label, language).words.lower()
+        said = WORDS.get_cause_words(leaf.label, language).words.lower()
         assert not [word for word in INSIDE if word in said]
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.label)
 def test_german_is_whole(leaf: Leaf) -> None:
-    english, german = WORDS.cause(leaf.label), WORDS.cause(leaf.label, "de")
+    english, german = WORDS.get_cause_words(leaf.label), WORDS.get_cause_words(leaf.label, "de")
     assert german.words != english.words
     if leaf.owner != "customer":
         return
@@ -54,8 +54,8 @@ def test_german_is_whole(leaf: Leaf) -> None:
         for fix in (english.fix, german.fix)
     ]
     assert code[0] == code[1], "what runs is the same in every language"
-    read = [words for block in german.fix.paste for words in comments_in(block)]
-    assert [WORDS.comments["de"].get(words) for block in english.fix.paste for words in comments_in(block)] == read
+    read = [words for block in german.fix.paste for words in extract_comments(block)]
+    assert [WORDS.comments["de"].get(words) for block in english.fix.paste for words in extract_comments(block)] == read
 
 
 def test_a_comment_that_stands_in_no_block_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_comment_that_stands_in_no_block_is_refused_with_its_line(tmp_path: Pa
 
 def test_a_leaf_of_the_sites_own_and_an_unkept_language_have_english() -> None:
     label = LEAVES[0].label
-    assert WORDS.cause(label, "fr") == WORDS.cause(label)
+    assert WORDS.get_cause_words(label, "fr") == WORDS.get_cause_words(label)
 
 
 def test_a_language_that_names_no_leaf_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -78,21 +78,21 @@ def test_a_language_that_names_no_leaf_is_refused_with_its_line(tmp_path: Path) 
 
 
 def test_a_block_takes_the_sites_value_where_it_is_known_and_plain() -> None:
-    fix = TAXONOMY.leaf("USER.CONFIG.NCCL_IB_HCA_Wrong").customer_fix
+    fix = TAXONOMY.get_leaf("USER.CONFIG.NCCL_IB_HCA_Wrong").customer_fix
     assert fix is not None
-    assert fix.block({"expected": "mlx5_0,mlx5_1"}) == "export NCCL_IB_HCA=mlx5_0,mlx5_1"
-    assert fix.block({}).startswith("unset NCCL_IB_HCA")
+    assert fix.choose_block({"expected": "mlx5_0,mlx5_1"}) == "export NCCL_IB_HCA=mlx5_0,mlx5_1"
+    assert fix.choose_block({}).startswith("unset NCCL_IB_HCA")
 
 
 @pytest.mark.parametrize("hostile", ["mlx5_0; rm -rf /", "$(id)", "`id`", "a b", "a\nb", "", "'", "x" * 65, "mlx5_0\n"])
 def test_a_value_that_a_shell_reads_as_more_than_a_word_is_not_filled_in(hostile: str) -> None:
     fix = CustomerFix("Change it.", ("export X={expected}", "unset X"), "It works.")
-    assert fix.block({"expected": hostile}) == "unset X"
+    assert fix.choose_block({"expected": hostile}) == "unset X"
 
 
 def test_slots_of_what_a_job_printed_are_never_filled() -> None:
     fix = CustomerFix("Change it.", ("echo {value} {attrs.detail}",), "It works.")
-    assert fix.block({"value": "evil", "attrs.detail": "evil"}) == "echo {value} {attrs.detail}"
+    assert fix.choose_block({"value": "evil", "attrs.detail": "evil"}) == "echo {value} {attrs.detail}"
 
 
 SITE = """\
@@ -139,7 +139,7 @@ def test_a_sites_block_that_cannot_be_shown_is_refused(tmp_path: Path, block: st
 def test_blocks_of_a_shell_are_read_by_one(leaf: Leaf) -> None:
     assert leaf.customer_fix is not None
     for block in leaf.customer_fix.paste:
-        text = leaf.customer_fix.block({"expected": "1", "driver": "550.54.15", "cuda": "12.4"}) if "{" in block else block
+        text = leaf.customer_fix.choose_block({"expected": "1", "driver": "550.54.15", "cuda": "12.4"}) if "{" in block else block
         if text.startswith(("export", "unset", "python", "srun", "pip", "nvidia-smi", "docker", "torchrun")):
             done = subprocess.run([shutil.which("bash") or "bash", "-n"], input=text, text=True, capture_output=True, check=False)
             assert not done.stderr
@@ -152,7 +152,7 @@ def test_before_anybody_approved_no_cause_of_ours_says_what_is_done_about_it(lan
     )
     for label, leaf in TAXONOMY.leaves.items():
         if leaf.owner != "customer":
-            said = without_promises(WORDS.cause(label, language).words)
+            said = remove_promises(WORDS.get_cause_words(label, language).words)
             assert not promise.search(said), (label, said)
             assert said.endswith(".")
             assert len(said) > 10
@@ -172,4 +172,4 @@ def test_before_anybody_approved_no_cause_of_ours_says_what_is_done_about_it(lan
     ],
 )
 def test_what_is_known_stays_and_only_the_promise_goes(words: str, left: str | None) -> None:
-    assert without_promises(words) == (left or words)
+    assert remove_promises(words) == (left or words)

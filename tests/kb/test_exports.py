@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kb.exports.read import rows_of
-from kb.exports.row import ExportRow, UnreadRow, iso
-from kb.exports.streams import LARGEST_ROW, text_of, values_from
-from kb.exports.trees import NoExport
+from kb.exports.read import iter_export_rows
+from kb.exports.row import ExportRow, UnreadRow, format_iso_time
+from kb.exports.streams import MAX_ROW_CHARS, open_text, iter_json_values
+from kb.exports.trees import UnreadableExport
 
 TOKEN = "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx"
 GITHUB = {
@@ -29,7 +29,7 @@ JIRA = {
 
 
 def read(path: Path, **mapped: str) -> tuple[list[ExportRow], list[UnreadRow]]:
-    rows = [*rows_of(path, mapped)]
+    rows = [*iter_export_rows(path, mapped)]
     return [one for one in rows if isinstance(one, ExportRow)], [one for one in rows if isinstance(one, UnreadRow)]
 
 
@@ -146,17 +146,17 @@ def test_an_archive_that_unpacks_to_much_more_is_not_opened(tmp_path: Path) -> N
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made, made.open("a.jsonl", "w") as file:
         for _ in range(65):
             file.write(bytes(1 << 20))
-    with pytest.raises(NoExport, match="200 times its size"):
+    with pytest.raises(UnreadableExport, match="200 times its size"):
         read(path)
 
 
 def test_what_is_no_export_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoExport, match="is not there"):
+    with pytest.raises(UnreadableExport, match="is not there"):
         read(tmp_path / "none.json")
-    with pytest.raises(NoExport, match="no zip"):
+    with pytest.raises(UnreadableExport, match="no zip"):
         read(written(tmp_path / "a.zip", "PK, but no zip"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NoExport, match="neither"):
+    with pytest.raises(UnreadableExport, match="neither"):
         read(tmp_path / "pipe")
 
 
@@ -169,8 +169,8 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_row_of_any_length_is_told_and_what_follows_is_read() -> None:
-    text = '[{"text": "' + "x" * (LARGEST_ROW + 10) + '"},\n{"text": "a } \\" { b"}]'
-    first, second = values_from(text_of(io.BytesIO(text.encode())))
+    text = '[{"text": "' + "x" * (MAX_ROW_CHARS + 10) + '"},\n{"text": "a } \\" { b"}]'
+    first, second = iter_json_values(open_text(io.BytesIO(text.encode())))
     assert isinstance(first[1], ValueError)
     assert second == (2, {"text": 'a } " { b'})
 
@@ -182,13 +182,13 @@ def test_half_a_character_can_be_written_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["never", "99999999999999", -1e30, 10**400, None, "2024-13-45", True])
 def test_what_is_no_time_is_none(given: object) -> None:
-    assert iso(given) == ""
+    assert format_iso_time(given) == ""
 
 
 @pytest.mark.parametrize("column", ["notes", "Notes", "work_notes", "note", "comments"])
 def test_notes_of_a_csv_are_what_was_said(tmp_path: Path, column: str) -> None:
     path = tmp_path / "tickets.csv"
     path.write_text(f'id,title,{column}\n1,GPU lost on n1,"Node died overnight. Root cause: GPU fell off the PCIe bus."\n')
-    [row] = rows_of(path)
+    [row] = iter_export_rows(path)
     assert isinstance(row, ExportRow)
     assert "Root cause: GPU fell off the PCIe bus." in row.text

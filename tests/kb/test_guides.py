@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.site import guide_parts
-from kb.guides.guide import Guide, GuideStep, StepCondition, fitting, slug
+from bot.run.site import build_guide_parts
+from kb.guides.guide import Guide, GuideStep, StepCondition, find_best_guide, slugify_guide_name
 from kb.guides.load import BadGuides, load_guides
-from kb.guides.walk import Stands, walk
+from kb.guides.walk import MarkReason, compute_step_statuses
 from kb.taxonomy.expressions import Expression
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
 
-PARTS = guide_parts(CHECKS)
+PARTS = build_guide_parts(CHECKS)
 OURS = load_guides(parts=PARTS)
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 LOST = StepCondition("gpu.lost", "any", Expression("value == true"))
@@ -36,12 +36,12 @@ def test_five_guides_ship_and_hold_together() -> None:
 
 
 def test_a_guide_is_found_by_what_was_reported_and_called_by_any_spelling() -> None:
-    assert (fits := fitting(OURS, ("hang",), "job 4711 hangs"))
+    assert (fits := find_best_guide(OURS, ("hang",), "job 4711 hangs"))
     assert fits.id == "nccl_hang"
-    assert (drained := fitting(OURS, ("vague",), "gpu-003 is DRAINED and nobody told us"))
+    assert (drained := find_best_guide(OURS, ("vague",), "gpu-003 is DRAINED and nobody told us"))
     assert drained.id == "node_drained"
-    assert fitting(OURS, ("loss_nan",), "the loss is nan") is None
-    assert {slug(name) for name in ("nccl_hang", "NCCL hang", "the nccl-hang guide")} == {"nccl_hang"}
+    assert find_best_guide(OURS, ("loss_nan",), "the loss is nan") is None
+    assert {slugify_guide_name(name) for name in ("nccl_hang", "NCCL hang", "the nccl-hang guide")} == {"nccl_hang"}
 
 
 STEP = "- {id: one, look: [smi]}"
@@ -128,20 +128,20 @@ class Ground:
     """A world in which everything is said beforehand."""
 
     truths: Mapping[str, bool | None] = field(default_factory=dict)
-    taken: Mapping[str, Stands] = field(default_factory=dict)
+    taken: Mapping[str, MarkReason] = field(default_factory=dict)
     begun: Mapping[str, datetime] = field(default_factory=dict)
     now: datetime = NOW
 
-    def holds(self, condition: StepCondition) -> bool | None:
+    def is_condition_met(self, condition: StepCondition) -> bool | None:
         return self.truths.get(condition.key)
 
-    def looked(self, step: GuideStep) -> Stands:
-        return self.taken.get(step.id, Stands("next"))
+    def get_look_status(self, step: GuideStep) -> MarkReason:
+        return self.taken.get(step.id, MarkReason("next"))
 
-    def acted(self, step: GuideStep) -> Stands:
-        return self.taken.get(step.id, Stands("people", "nothing asks for it"))
+    def get_remedy_status(self, step: GuideStep) -> MarkReason:
+        return self.taken.get(step.id, MarkReason("people", "nothing asks for it"))
 
-    def began(self, step: GuideStep) -> datetime | None:
+    def get_wait_start(self, step: GuideStep) -> datetime | None:
         return self.begun.get(step.id)
 
 
@@ -161,7 +161,7 @@ PLAN = Guide(
 
 
 def marks(ground: Ground) -> dict[str, str]:
-    return {row.step.id: row.mark for row in walk(PLAN, ground)}
+    return {row.step.id: row.mark for row in compute_step_statuses(PLAN, ground)}
 
 
 def test_steps_that_wait_for_nothing_are_one_wave() -> None:
@@ -171,18 +171,18 @@ def test_steps_that_wait_for_nothing_are_one_wave() -> None:
 
 
 def test_a_condition_is_so_or_not_or_could_not_be_told() -> None:
-    taken = {"left": Stands("done"), "right": Stands("done")}
+    taken = {"left": MarkReason("done"), "right": MarkReason("done")}
     assert marks(Ground({"gpu.lost": True}, taken))["deep"] == "next"
-    (no,) = (row for row in walk(PLAN, Ground({"gpu.lost": False}, taken)) if row.step.id == "deep")
+    (no,) = (row for row in compute_step_statuses(PLAN, Ground({"gpu.lost": False}, taken)) if row.step.id == "deep")
     assert (no.mark, no.says) == ("skipped", "nothing shows gpu.lost with value == true")
-    (unknown,) = (row for row in walk(PLAN, Ground({"gpu.lost": None}, taken)) if row.step.id == "deep")
+    (unknown,) = (row for row in compute_step_statuses(PLAN, Ground({"gpu.lost": None}, taken)) if row.step.id == "deep")
     assert (unknown.mark, unknown.says) == ("unsure", "could not tell whether there is gpu.lost with value == true")
     assert marks(Ground({"gpu.lost": None}, taken))["call"] == "people", "what is behind it goes on"
 
 
 def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() -> None:
-    taken = {"right": Stands("done")}
-    (fresh,) = (row for row in walk(PLAN, Ground(taken=taken)) if row.step.id == "pause")
+    taken = {"right": MarkReason("done")}
+    (fresh,) = (row for row in compute_step_statuses(PLAN, Ground(taken=taken)) if row.step.id == "pause")
     assert (fresh.mark, fresh.due, fresh.says) == ("waiting", NOW + timedelta(seconds=60), "60 s left")
     later = Ground(taken=taken, begun={"pause": NOW}, now=NOW + timedelta(seconds=59))
     assert (marks(later)["pause"], marks(later)["again"]) == ("waiting", "later")
@@ -191,5 +191,5 @@ def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() ->
 
 
 def test_what_waits_for_a_decision_holds_up_what_is_behind_it() -> None:
-    taken = {"left": Stands("done"), "right": Stands("done"), "deep": Stands("done"), "drain": Stands("waiting", "its card is up")}
+    taken = {"left": MarkReason("done"), "right": MarkReason("done"), "deep": MarkReason("done"), "drain": MarkReason("waiting", "its card is up")}
     assert marks(Ground({"gpu.lost": True}, taken))["call"] == "later"

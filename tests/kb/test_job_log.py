@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.event import Event
-from kb.logs.job.ranks import rank_of_file, untag
-from kb.logs.job.reader import JobReader, job_events, read_job
-from kb.logs.job.rows import HINTS, ROWS, ErrorRow, eligible
-from kb.scan import zeroed
+from kb.logs.event import LogEvent
+from kb.logs.job.ranks import get_rank_from_path, split_rank_tag
+from kb.logs.job.reader import JobLogReader, list_job_events, read_job_log
+from kb.logs.job.rows import HINT_CAUSES, ERROR_RULES, ErrorRule, list_eligible_rules
+from kb.scan import zero_digits
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 
@@ -180,9 +180,9 @@ SIGNS = [
 ]
 
 
-def one(text: str) -> Event:
+def one(text: str) -> LogEvent:
     """The only event of a log."""
-    (event,) = job_events(text, NOW)
+    (event,) = list_job_events(text, NOW)
     return event
 
 
@@ -191,11 +191,11 @@ def test_each_sign_is_its_class(cause: str, line: str, attrs: dict[str, object])
     event = one(line)
     assert (event.kind, event.value) == ("job.error", cause)
     assert attrs.items() <= dict(event.attrs).items()
-    assert event.attrs["first"] is (cause not in HINTS)
+    assert event.attrs["first"] is (cause not in HINT_CAUSES)
 
 
 def test_every_class_has_a_sign_here() -> None:
-    assert {row.cause for row in ROWS} | {"file_not_found", "permission_denied"} <= {cause for cause, _, _ in SIGNS} | {"cuda_oom"}
+    assert {row.cause for row in ERROR_RULES} | {"file_not_found", "permission_denied"} <= {cause for cause, _, _ in SIGNS} | {"cuda_oom"}
 
 
 OOM = (
@@ -245,7 +245,7 @@ gpu-002:5:6 [6] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by
 
 
 def test_the_earliest_failing_rank_is_the_cause_and_the_rest_are_consequences() -> None:
-    log = read_job(STORY, NOW)
+    log = read_job_log(STORY, NOW)
     assert log.first_rank == "13"
     assert log.ranks == frozenset({"0", "13", "14"})
     timeout, error, closed = log.events
@@ -262,7 +262,7 @@ def test_timeouts_alone_are_nobodys_consequence() -> None:
         "operation timeout: WorkNCCL(SeqNum=7, "
         "OpType=ALLREDUCE, Timeout(ms)=1) x"
     )
-    events = job_events("\n".join(line.format(rank) for rank in (4, 2, 3)), NOW)
+    events = list_job_events("\n".join(line.format(rank) for rank in (4, 2, 3)), NOW)
     assert [(event.attrs["rank"], event.attrs["first"], event.attrs["consequence"]) for event in events] == [
         ("4", False, False),
         ("2", True, False),
@@ -278,8 +278,8 @@ def test_a_network_error_before_an_exception_is_the_cause() -> None:
         "12, opcode 0, len 0, vendor err 129\n"
         "==> rank_2.log <==\n2026-05-20 03:06:00 INFO x\nTraceback (most recent call last):\n  File 'x'\nValueError: bad\n"
     )
-    assert read_job(text, NOW).first_rank == "1"
-    assert read_job(text.replace("03:05", "03:07"), NOW).first_rank == "2"
+    assert read_job_log(text, NOW).first_rank == "1"
+    assert read_job_log(text.replace("03:05", "03:07"), NOW).first_rank == "2"
 
 
 def test_a_rank_in_another_collective_is_found_from_the_watchdogs() -> None:
@@ -289,7 +289,7 @@ def test_a_rank_in_another_collective_is_found_from_the_watchdogs() -> None:
         "operation timeout: WorkNCCL(SeqNum=1041, "
         "OpType={1}, Timeout(ms)=1) x"
     )
-    events = job_events("\n".join(line.format(rank, "ALLGATHER" if rank == 5 else "ALLREDUCE") for rank in range(8)), NOW)
+    events = list_job_events("\n".join(line.format(rank, "ALLGATHER" if rank == 5 else "ALLREDUCE") for rank in range(8)), NOW)
     (desync,) = [event for event in events if event.value == "collective_desync"]
     assert (desync.attrs["rank"], desync.attrs["op"], desync.attrs["others"], desync.attrs["first"]) == (
         "5",
@@ -310,15 +310,15 @@ def test_a_flight_recorders_list_names_the_rank_in_the_minority() -> None:
         "ALLGATHER",
         "ALLREDUCE",
     )
-    assert job_events(text.replace("ALLGATHER", "ALLREDUCE")) == []
+    assert list_job_events(text.replace("ALLGATHER", "ALLREDUCE")) == []
 
 
 def test_what_a_run_survives_is_first_only_before_mere_echoes() -> None:
     slow = "2026-05-20 03:00:00 botocore.exceptions.ClientError: An error occurred (503 SlowDown)"
     closed = "2026-05-20 03:05:00 n1:5:6 [0] NCCL WARN socketProgress: Connection closed by remote peer n2<1>"
     crash = "2026-05-20 03:04:00 RuntimeError: CUDA error: unspecified launch failure"
-    assert [event.value for event in job_events(f"{slow}\n{closed}", NOW) if event.attrs["first"]] == ["storage_throttled"]
-    assert [event.value for event in job_events(f"{slow}\n{crash}\n{closed}", NOW) if event.attrs["first"]] == ["cuda_launch_failure"]
+    assert [event.value for event in list_job_events(f"{slow}\n{closed}", NOW) if event.attrs["first"]] == ["storage_throttled"]
+    assert [event.value for event in list_job_events(f"{slow}\n{crash}\n{closed}", NOW) if event.attrs["first"]] == ["cuda_launch_failure"]
 
 
 def test_a_warning_is_first_only_where_nothing_failed() -> None:
@@ -329,7 +329,7 @@ def test_a_warning_is_first_only_where_nothing_failed() -> None:
         "(errno: 111 - Connection refused)."
     )
     assert one(warning).attrs["first"] is True
-    events = job_events(f"{warning}\n2026-05-20 04:00:00 RuntimeError: CUDA error: unspecified launch failure", NOW)
+    events = list_job_events(f"{warning}\n2026-05-20 04:00:00 RuntimeError: CUDA error: unspecified launch failure", NOW)
     assert [event.value for event in events if event.attrs["first"]] == ["cuda_launch_failure"]
 
 
@@ -362,7 +362,7 @@ def test_interleaved_tracebacks_are_told_apart() -> None:
 [rank2]: KeyError: 'b'
 [rank1]: ZeroDivisionError: division by zero
 """
-    assert {(event.attrs["rank"], event.attrs["type"]) for event in job_events(text)} == {("1", "ZeroDivisionError"), ("2", "KeyError")}
+    assert {(event.attrs["rank"], event.attrs["type"]) for event in list_job_events(text)} == {("1", "ZeroDivisionError"), ("2", "KeyError")}
 
 
 def test_a_vague_exception_is_explained_by_the_lines_of_its_message() -> None:
@@ -372,7 +372,7 @@ def test_a_vague_exception_is_explained_by_the_lines_of_its_message() -> None:
 
 def test_a_launchers_report_of_a_failed_child_is_no_failure_of_its_own() -> None:
     assert (
-        job_events("Traceback (most recent call last):\n  File 'x'\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n")
+        list_job_events("Traceback (most recent call last):\n  File 'x'\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n")
         == []
     )
 
@@ -384,7 +384,7 @@ def test_versions_are_kept_with_the_ranks_that_print_them() -> None:
         "rank_7.log <==\nn:1:2 [7] NCCL INFO "
         "NCCL version 2.18.3+cuda12.1\n"
     )
-    assert read_job(text).versions == {"2.21.5+cuda12.4": {"0"}, "2.18.3+cuda12.1": {"7"}}
+    assert read_job_log(text).versions == {"2.21.5+cuda12.4": {"0"}, "2.18.3+cuda12.1": {"7"}}
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_versions_are_kept_with_the_ranks_that_print_them() -> None:
     ],
 )
 def test_a_launchers_tag_names_the_rank(line: str, rank: str | None) -> None:
-    assert untag(line)[0] == rank
+    assert split_rank_tag(line)[0] == rank
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_a_launchers_tag_names_the_rank(line: str, rank: str | None) -> None:
     ],
 )
 def test_a_files_name_names_the_rank(path: str, rank: str | None) -> None:
-    assert rank_of_file(path) == rank
+    assert get_rank_from_path(path) == rank
 
 
 def test_secrets_do_not_travel_with_the_line() -> None:
@@ -426,11 +426,11 @@ def test_secrets_do_not_travel_with_the_line() -> None:
 
 def test_a_log_read_in_pieces_gives_what_it_gives_whole() -> None:
     lines = STORY.splitlines(keepends=True)
-    reader = JobReader(NOW)
+    reader = JobLogReader(NOW)
     for at in range(0, len(lines), 2):
         reader.feed("".join(lines[at : at + 2]))
     assert [(e.value, e.attrs["rank"], e.attrs["first"]) for e in reader.finish().events] == [
-        (e.value, e.attrs["rank"], e.attrs["first"]) for e in job_events(STORY, NOW)
+        (e.value, e.attrs["rank"], e.attrs["first"]) for e in list_job_events(STORY, NOW)
     ]
 
 
@@ -457,7 +457,7 @@ def test_a_log_read_in_pieces_gives_what_it_gives_whole() -> None:
     )
 )
 def test_reading_never_fails(parts: list[str]) -> None:
-    job_events("".join(parts), NOW)
+    list_job_events("".join(parts), NOW)
 
 
 def test_published_nccl_warnings_are_understood() -> None:
@@ -475,19 +475,19 @@ def test_published_nccl_warnings_are_understood() -> None:
         "watchdog": "nccl_timeout",
         "test_nccl": "nccl_invalid_usage",
     }
-    assert {name: job_events(rows[name])[0].value for name in expected} == expected
+    assert {name: list_job_events(rows[name])[0].value for name in expected} == expected
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.cause} {row.needles[0]}")
-def test_a_row_is_eligible_for_its_lines_whatever_their_digits(row: ErrorRow) -> None:
+@pytest.mark.parametrize("row", ERROR_RULES, ids=lambda row: f"{row.cause} {row.needles[0]}")
+def test_a_row_is_eligible_for_its_lines_whatever_their_digits(row: ErrorRule) -> None:
     for needle in row.needles:
-        assert row in eligible(zeroed(f"[rank7]: {needle} 123"))
+        assert row in list_eligible_rules(zero_digits(f"[rank7]: {needle} 123"))
 
 
 def test_an_error_that_comes_again_is_counted_with_all_that_its_lines_told() -> None:
     one = "[rank0]: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran"
     other = "[rank0]: WorkNCCL(OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=1800000) ran"
-    (event,) = job_events("\n".join((other, *[one] * 3, *[other] * 4)))
+    (event,) = list_job_events("\n".join((other, *[one] * 3, *[other] * 4)))
     assert (event.attrs["count"], event.attrs["seq"], event.attrs["timeout_ms"]) == (8, 1, 1800000)
 
 
@@ -501,11 +501,11 @@ def test_lines_with_a_tag_of_many_bytes_are_still_their_ranks() -> None:
             "plain",
         )
     )
-    (event,) = job_events(log)
+    (event,) = list_job_events(log)
     assert (event.attrs["rank"], event.attrs["type"], event.attrs["detail"]) == ("4", "KeyError", "'é'")
 
 
 def test_the_time_before_an_error_is_found_behind_lines_of_many_bytes_and_not_farther() -> None:
     near = "2026-05-01 10:00:00 begins\n" + "é" * 8000 + "\nRuntimeError: CUDA error: an illegal memory access was encountered\n"
     far = near.replace("é" * 8000, "é" * 8300)
-    assert [job_events(text)[0].time is None for text in (near, far)] == [False, True]
+    assert [list_job_events(text)[0].time is None for text in (near, far)] == [False, True]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kb.logs.job.reader import read_job
+from kb.logs.job.reader import read_job_log
 
 AT = "n1:5:6 [0] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: "
 OLD = "n1:5:6 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : "
@@ -190,31 +190,31 @@ BEHIND = [
 
 @pytest.mark.parametrize(("line", "attrs"), INFINIBAND, ids=range(len(INFINIBAND)))
 def test_each_form_of_an_infiniband_failure_is_read(line: str, attrs: dict[str, Any]) -> None:
-    (event,) = read_job(line).events
+    (event,) = read_job_log(line).events
     assert event.value == "nccl_ib_error"
     assert attrs.items() <= dict(event.attrs).items()
 
 
 @pytest.mark.parametrize("line", NO_ERROR)
 def test_what_only_looks_like_an_error_is_none(line: str) -> None:
-    assert read_job(line).events == ()
+    assert read_job_log(line).events == ()
 
 
 @pytest.mark.parametrize(("line", "signal"), CRASHES)
 def test_each_form_of_a_crash_gives_its_signal(line: str, signal: int) -> None:
-    (event,) = read_job(line).events
+    (event,) = read_job_log(line).events
     assert (event.value, event.attrs["signal"], event.attrs["first"]) == ("crash_signal", signal, True)
 
 
 @pytest.mark.parametrize(("cause", "line", "attrs"), ENDS)
 def test_each_way_in_which_a_job_ends_is_its_class(cause: str, line: str, attrs: dict[str, Any]) -> None:
-    (event,) = read_job(line).events
+    (event,) = read_job_log(line).events
     assert event.value == cause
     assert attrs.items() <= dict(event.attrs).items()
 
 
 def test_a_crash_is_the_cause_and_the_launchers_signals_follow_from_it() -> None:
-    log = read_job(
+    log = read_job_log(
         "[rank11]: Fatal Python error: Segmentation fault\n"
         "E0830 21:14:07.000000 700 api.py:882] failed (exitcode: -11) local_rank: 3 (pid: 781) of binary: /usr/bin/python3\n"
         "W0830 21:14:08.000000 700 api.py:900] Sending process 779 closing signal SIGTERM\n"
@@ -233,7 +233,7 @@ def test_a_crash_is_the_cause_and_the_launchers_signals_follow_from_it() -> None
     "first", ["OSError: [Errno 122] Disk quota exceeded", "RuntimeError: CUDA error: an illegal memory access was encountered"]
 )
 def test_a_launchers_signal_is_a_consequence_of_what_failed_before(first: str) -> None:
-    events = read_job(f"[rank2]: {first}\nlauncher: rank 9 died from signal 15\n").events
+    events = read_job_log(f"[rank2]: {first}\nlauncher: rank 9 died from signal 15\n").events
     assert [(event.value == "sigterm", event.attrs["first"], event.attrs["consequence"]) for event in events] == [
         (False, True, False),
         (True, False, True),
@@ -243,11 +243,11 @@ def test_a_launchers_signal_is_a_consequence_of_what_failed_before(first: str) -
 @pytest.mark.parametrize("op", ["AllReduce", "ReduceScatter"])
 @pytest.mark.parametrize(("odd", "ranks"), BEHIND, ids=["one", "two", "none", "unknown"])
 def test_ranks_that_nccl_ras_reports_as_behind_are_named(op: str, odd: str, ranks: list[tuple[str, int, str | None]]) -> None:
-    events = read_job(RAS.format(op=op, odd=odd)).events
+    events = read_job_log(RAS.format(op=op, odd=odd)).events
     assert [(event.attrs["rank"], event.attrs["launched"], event.attrs.get("node")) for event in events] == ranks
     assert {(event.value, event.attrs["op"], event.attrs["others"]) for event in events} == {("collective_desync", op, 8812)}
 
 
 def test_ranks_listed_by_ras_for_another_reason_are_not_behind() -> None:
     listed = "  Communicator ranks have different status\n  Rank 6 -- GPU 6 managed by process 2201 on node 172.20.8.14\n"
-    assert read_job(listed).events == ()
+    assert read_job_log(listed).events == ()

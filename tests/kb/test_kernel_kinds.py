@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.logs.kernel.reader import kernel_events
+from kb.logs.kernel.reader import list_kernel_events
 
 # wording of the kernel's sources (net/sched/sch_generic.c, drivers/net/bonding, drivers/iommu, arch/x86 therm_throt.c) and of the vendors' drivers
 LINES: list[tuple[str, str, str, str | None]] = [
@@ -62,17 +62,17 @@ GONE = [
 @pytest.mark.parametrize("prefix", ["", "[ 8120.440100] ", "Aug 30 21:10:01 gpu-001 kernel: "], ids=["bare", "ring", "syslog"])
 @pytest.mark.parametrize(("line", "kind", "value", "device"), LINES, ids=range(len(LINES)))
 def test_each_line_is_its_event(line: str, kind: str, value: str, device: str | None, prefix: str) -> None:
-    (event,) = kernel_events(prefix + line)
+    (event,) = list_kernel_events(prefix + line)
     assert (event.kind, event.value) == (f"kernel.{kind}", value)
     assert event.device == device or (device is not None and str(event.device).endswith(device))
 
 
 @pytest.mark.parametrize("line", NO_EVENTS)
 def test_what_tells_of_no_trouble_is_no_event(line: str) -> None:
-    assert kernel_events(f"[ 8120.440100] {line}") == []
+    assert list_kernel_events(f"[ 8120.440100] {line}") == []
 
 
 @pytest.mark.parametrize("lines", GONE, ids=["three", "two", "one"])
 def test_a_gpu_that_left_the_bus_is_an_xid_79_however_many_lines_say_it(lines: list[str]) -> None:
-    (event,) = kernel_events("\n".join(f"[   12.{number}] {line}" for number, line in enumerate(lines, 100000)))
+    (event,) = list_kernel_events("\n".join(f"[   12.{number}] {line}" for number, line in enumerate(lines, 100000)))
     assert (event.kind, event.value, event.device) == ("kernel.xid", 79, "0000:3b:00.0")

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.keys import BY_NAME
-from kb.logs.event import Event, fold
-from kb.logs.kernel.reader import MOST_ALIKE, KernelReader, kernel_events
-from kb.logs.kernel.rows import ROWS
-from kb.logs.timestamps import headed, split
+from kb.keys import KEYS_BY_NAME
+from kb.logs.event import LogEvent, fold_events
+from kb.logs.kernel.reader import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
+from kb.logs.kernel.rows import MESSAGE_RULES
+from kb.logs.timestamps import split_head, split_prefix
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 AT = datetime(2026, 5, 20, 3, 9, tzinfo=UTC)
 LOST = "NVRM: Xid (PCI:0000:9B:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
-def one(line: str) -> Event:
+def one(line: str) -> LogEvent:
     """The only event of a line."""
-    (event,) = kernel_events(line, NOW)
+    (event,) = list_kernel_events(line, NOW)
     return event
 
 
 def kinds(text: str) -> list[tuple[str, object, str | None]]:
-    return [(event.kind.removeprefix("kernel."), event.value, event.device) for event in kernel_events(text, NOW)]
+    return [(event.kind.removeprefix("kernel."), event.value, event.device) for event in list_kernel_events(text, NOW)]
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_journal_line_gives_time_and_boot_also_where_the_message_is_bytes(as_b
 
 
 def test_the_year_of_a_syslog_line_is_the_latest_that_is_not_in_the_future() -> None:
-    assert split("Dec 31 23:00:00 gpu-017 kernel: x", datetime(2026, 1, 1, tzinfo=UTC)).time == datetime(2025, 12, 31, 23, tzinfo=UTC)
+    assert split_prefix("Dec 31 23:00:00 gpu-017 kernel: x", datetime(2026, 1, 1, tzinfo=UTC)).time == datetime(2025, 12, 31, 23, tzinfo=UTC)
 
 
 def test_a_boot_line_dates_what_follows_it() -> None:
     boot = "3d0c9f1e8b7a4c5d9e6f3d0c9f1e8b7a"
     text = f"May 20 03:08:00 n kernel: {LOST}\n-- Boot {boot} --\nMay 20 03:09:00 n kernel: {LOST}"
-    assert [event.boot_id for event in kernel_events(text, NOW)] == ["", boot]
+    assert [event.boot_id for event in list_kernel_events(text, NOW)] == ["", boot]
 
 
 XIDS = [
@@ -135,7 +135,7 @@ def test_a_mig_instance_is_told_from_its_gpu() -> None:
 
 def test_an_nvlink5_error_gives_its_words_besides_its_xid() -> None:
     text = "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x004525c6 0x00000001 0x0 0x0 0x0 0x0)"
-    xid, decoded = kernel_events(text)
+    xid, decoded = list_kernel_events(text)
     assert (xid.kind, xid.value, xid.attrs["link"]) == ("kernel.xid", 149, 9)
     assert (decoded.kind, decoded.value) == ("kernel.nvlink5", "NETIR_LINK_EVT")
     assert {"xid": 149, "severity": "fatal", "link": 9, "intrinfo": "0x004525c6", "errorstatus": "0x00000001"}.items() <= dict(
@@ -150,7 +150,7 @@ def test_a_switch_error_has_severity_and_link_and_its_hex_dump_is_no_second_one(
         "[1.0] nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20034, Data {0x50610002, 0x00000000, 0x00000020}\n"
         "[2.0] nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 61 egress non-posted PRIV error (First)\n"
     )
-    fatal, mild = kernel_events(text)
+    fatal, mild = list_kernel_events(text)
     assert (fatal.value, fatal.device, fatal.attrs["fatal"], fatal.attrs["link"], fatal.attrs["bdf"]) == (
         20034,
         "nvswitch1",
@@ -235,11 +235,11 @@ def test_each_message_is_its_event(message: str, expected: tuple[str, object, st
 
 
 def test_every_kind_that_a_row_names_is_a_key_of_the_vocabulary() -> None:
-    assert {row.kind for row in ROWS} <= BY_NAME.keys()
+    assert {row.kind for row in MESSAGE_RULES} <= KEYS_BY_NAME.keys()
 
 
 def test_a_kill_by_a_limit_is_told_from_a_full_host() -> None:
-    host, limit = kernel_events(
+    host, limit = list_kernel_events(
         "Out of memory: Killed process 1 (a) total-vm:1\nMemory cgroup out of memory: Killed process 2 (b) total-vm:1"
     )
     assert (host.attrs["cgroup"], limit.attrs["cgroup"]) == (False, True)
@@ -280,7 +280,7 @@ def test_a_log_from_boot_on_without_the_driver_says_so() -> None:
 def test_consequences_are_told_from_the_first_error() -> None:
     line = "2026-05-20T03:09:0{},000000+00:00 NVRM: Xid (PCI:0000:19:00): {}, pid=1, name=p, Ch 00000008"
     text = "\n".join(line.format(second, code) for second, code in enumerate((48, 63, 94, 45)))
-    assert [event.attrs.get("sympathetic") for event in kernel_events(text)] == [None, 48, 48, 94]
+    assert [event.attrs.get("sympathetic") for event in list_kernel_events(text)] == [None, 48, 48, 94]
 
 
 def test_an_nvlink_error_after_a_fatal_switch_error_is_its_consequence() -> None:
@@ -288,7 +288,7 @@ def test_an_nvlink_error_after_a_fatal_switch_error_is_its_consequence() -> None
         "[1.0] nvidia-nvswitch0: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 30 LTSSM Fault "
         "Up\n[2.0] NVRM: Xid (PCI:0000:19:00): 74, NVLink: fatal error detected on link 1(0x0)"
     )
-    assert kernel_events(text)[1].attrs["sympathetic"] == "sxid"
+    assert list_kernel_events(text)[1].attrs["sympathetic"] == "sxid"
 
 
 @pytest.mark.parametrize(
@@ -308,11 +308,11 @@ def test_an_nvlink_error_after_a_fatal_switch_error_is_its_consequence() -> None
     ],
 )
 def test_a_process_that_prints_an_xid_makes_no_event(line: str) -> None:
-    assert kernel_events(line, NOW) == []
+    assert list_kernel_events(line, NOW) == []
 
 
 def test_the_continuation_of_a_kernel_message_is_no_message() -> None:
-    assert kernel_events(f"[    5.000000] usb 1-1: Product: Evil\n{LOST}") == []
+    assert list_kernel_events(f"[    5.000000] usb 1-1: Product: Evil\n{LOST}") == []
 
 
 @given(st.text(max_size=60), st.booleans())
@@ -321,7 +321,7 @@ def test_a_hostile_process_name_never_makes_a_second_event(name: str, quoted: bo
     for evil in (shown, f"{shown} NVRM: Xid (PCI:0000:01:00): 79", f"a, NVRM: Xid (PCI:0000:01:00): 79, {shown}"):
         said = f"'{evil}'" if quoted else evil
         text = f"[    5.000000] NVRM: Xid (PCI:0000:9b:00): 43, pid=7, name={said}, Ch 00000008"
-        events = [event for event in kernel_events(text) if event.kind == "kernel.xid"]
+        events = [event for event in list_kernel_events(text) if event.kind == "kernel.xid"]
         assert [(event.value, event.device) for event in events] == [(43, "0000:9b:00.0")]
 
 
@@ -349,20 +349,20 @@ def test_a_hostile_process_name_never_makes_a_second_event(name: str, quoted: bo
     )
 )
 def test_reading_never_fails(parts: list[str]) -> None:
-    kernel_events("".join(parts), NOW)
+    list_kernel_events("".join(parts), NOW)
 
 
 def test_a_log_read_in_pieces_gives_what_it_gives_whole() -> None:
     lines = [f"[    {n}.000000] {message}\n" for n, (message, _) in enumerate(MESSAGES)]
-    reader = KernelReader(NOW)
+    reader = KernelLogReader(NOW)
     for line in lines:
         reader.feed(line)
-    assert reader.finish() == kernel_events("".join(lines), NOW)
+    assert reader.finish() == list_kernel_events("".join(lines), NOW)
 
 
 def test_repeats_fold_into_one_with_count_and_times() -> None:
     line = "2026-05-20T03:09:0{},000000+00:00 mlx5_core 0000:63:00.1: Port module event: module 1, Cable unplugged"
-    (event,) = fold(kernel_events("\n".join(line.format(second) for second in range(3))))
+    (event,) = fold_events(list_kernel_events("\n".join(line.format(second) for second in range(3))))
     assert (event.attrs["count"], event.attrs["first"], event.attrs["last"]) == (
         3,
         "2026-05-20T03:09:00+00:00",
@@ -386,7 +386,7 @@ def test_every_published_line_has_its_code() -> None:
     lines = list(published())
     if not lines:
         pytest.skip("no captures: set RACKMEDIC_CAPTURES to their folder")
-    assert [f"{'SXid ' if event.kind == 'kernel.sxid' else ''}{event.value}" for _, line in lines for event in kernel_events(line)[:1]] == [
+    assert [f"{'SXid ' if event.kind == 'kernel.sxid' else ''}{event.value}" for _, line in lines for event in list_kernel_events(line)[:1]] == [
         code for code, _ in lines
     ]
     assert len(lines) > 40
@@ -400,7 +400,7 @@ LINK = (
 
 
 def follows(text: str) -> list[tuple[object, object]]:
-    return [(event.value, event.attrs.get("sympathetic")) for event in kernel_events(text, NOW)]
+    return [(event.value, event.attrs.get("sympathetic")) for event in list_kernel_events(text, NOW)]
 
 
 def test_a_gpu_that_fell_off_the_bus_takes_its_links_with_it() -> None:
@@ -422,7 +422,7 @@ def test_nothing_follows_from_another_boot_or_from_a_minute_ago() -> None:
     "text", ["NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x0)", "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0)"]
 )
 def test_an_nvlink5_error_is_decoded_however_its_columns_are_spaced(text: str) -> None:
-    found = kernel_events(f"[1.0] NVRM: Xid (PCI:0018:01:00): 149, {text}\n", NOW)
+    found = list_kernel_events(f"[1.0] NVRM: Xid (PCI:0018:01:00): 149, {text}\n", NOW)
     assert [(event.kind, event.value) for event in found] == [("kernel.xid", 149), ("kernel.nvlink5", "NETIR_LINK_EVT")]
     assert (found[1].attrs["link"], found[1].attrs["severity"]) == (8, "fatal")
 
@@ -439,9 +439,9 @@ HEADS = [
 @pytest.mark.parametrize(("one_time", "other"), HEADS)
 def test_lines_alike_behind_their_time_are_read_alike(one_time: str, other: str) -> None:
     text = "mlx5_core 0000:63:00.0: Link down"
-    kind, rest = headed(one_time + text) or ("", "")
-    assert headed(other + text) == (kind, rest)
-    first, second = split(one_time + text, NOW), split(other + text, NOW)
+    kind, rest = split_head(one_time + text) or ("", "")
+    assert split_head(other + text) == (kind, rest)
+    first, second = split_prefix(one_time + text, NOW), split_prefix(other + text, NOW)
     assert first._replace(time=None, uptime=None) == second._replace(time=None, uptime=None)
 
 
@@ -459,20 +459,20 @@ def test_lines_alike_behind_their_time_are_read_alike(one_time: str, other: str)
     ],
 )
 def test_a_head_that_no_clock_shows_is_left_to_the_reader_of_prefixes(line: str) -> None:
-    assert headed(line) is None
+    assert split_head(line) is None
 
 
 @pytest.mark.parametrize(("one_time", "other"), HEADS)
 def test_a_message_of_every_second_is_counted_to_the_last_one(one_time: str, other: str) -> None:
-    lines = [f"{one_time}mlx5_core 0000:63:00.0: Link down"] * (MOST_ALIKE + 7) + [f"{other}mlx5_core 0000:63:00.0: Link down"]
-    events = kernel_events("\n".join(lines), NOW)
-    assert len(events) == MOST_ALIKE
-    assert (events[-1].attrs["count"], events[-1].time) == (9, split(lines[-1], NOW).time or split(lines[0], NOW).time)
+    lines = [f"{one_time}mlx5_core 0000:63:00.0: Link down"] * (MAX_SAME_EVENTS + 7) + [f"{other}mlx5_core 0000:63:00.0: Link down"]
+    events = list_kernel_events("\n".join(lines), NOW)
+    assert len(events) == MAX_SAME_EVENTS
+    assert (events[-1].attrs["count"], events[-1].time) == (9, split_prefix(lines[-1], NOW).time or split_prefix(lines[0], NOW).time)
 
 
 def test_a_known_message_belongs_to_the_boot_it_was_written_in() -> None:
     down = "[    1.000000] mlx5_core 0000:63:00.0: Link down"
     boots = [f"-- Boot {n:032x} --" for n in range(2)]
-    events = kernel_events("\n".join((boots[0], *[down] * (MOST_ALIKE + 1), boots[1], down)), NOW)
+    events = list_kernel_events("\n".join((boots[0], *[down] * (MAX_SAME_EVENTS + 1), boots[1], down)), NOW)
     assert [event.boot_id[-1] for event in (events[0], events[-1])] == ["0", "1"]
     assert "count" not in events[-1].attrs

@@ -2,15 +2,15 @@
 
 import pytest
 
-from kb.catalogues.nccl import catalogue, known_bad, numbers
+from kb.catalogues.nccl import load_bad_ranges, find_known_bad, parse_version
 
 
 def test_every_row_is_a_range_with_an_effect_and_a_source() -> None:
-    assert catalogue()
-    for row in catalogue():
+    assert load_bad_ranges()
+    for row in load_bad_ranges():
         assert len(row.first) == len(row.last) == 3, row
         assert row.first <= row.last, row
-        assert not row.fixed or numbers(row.fixed) > row.last, row
+        assert not row.fixed or parse_version(row.fixed) > row.last, row
         assert row.effect in ("crash", "hang", "corruption", "slow"), row
         assert row.meaning
         assert row.source.startswith("https://")
@@ -34,4 +34,4 @@ def test_every_row_is_a_range_with_an_effect_and_a_source() -> None:
     ],
 )
 def test_a_version_is_bad_inside_its_range_only_and_half_a_version_is_none(version: str, effects: list[str]) -> None:
-    assert [row.effect for row in known_bad(version)] == effects
+    assert [row.effect for row in find_known_bad(version)] == effects

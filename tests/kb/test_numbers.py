@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.numbers import MOST_WHOLE, count, seconds, storable, whole
+from kb.numbers import MAX_INTEGER, parse_bounded_count, parse_seconds, is_storable, parse_integer
 
 INF = float("inf")
 
@@ -10,7 +10,7 @@ INF = float("inf")
 @pytest.mark.parametrize(
     ("said", "read"),
     [
-        *[("7", 7), ("-7", -7), ("0", 0), ("9" * 18, 10**18 - 1), (7, 7), (MOST_WHOLE, MOST_WHOLE)],
+        *[("7", 7), ("-7", -7), ("0", 0), ("9" * 18, 10**18 - 1), (7, 7), (MAX_INTEGER, MAX_INTEGER)],
         *[
             ("9" * 19, None),
             ("9" * 5000, None),
@@ -26,7 +26,7 @@ INF = float("inf")
     ],
 )
 def test_a_whole_number_is_bounded(said: object, read: int | None) -> None:
-    assert whole(said) == read
+    assert parse_integer(said) == read
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_whole_number_is_bounded(said: object, read: int | None) -> None:
     [(7, 7), ("7", 7), (-7, 0), ("-7", 0), (10**4000, 100), ("9" * 5000, 100), (INF, 0), (None, 0), (True, 0), ("many", 0), (101, 100)],
 )
 def test_a_count_is_clamped(said: object, read: int) -> None:
-    assert count(said, 100) == read
+    assert parse_bounded_count(said, 100) == read
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_a_count_is_clamped(said: object, read: int) -> None:
     ],
 )
 def test_a_time_to_wait_is_bounded(said: object, read: float | None) -> None:
-    assert seconds(said, 60.0) == read
+    assert parse_seconds(said, 60.0) == read
 
 
 def test_what_cannot_be_stored_is_known() -> None:
-    assert [storable(one) for one in (1, 1.5, True, "x", None, 2**63, INF, float("nan"), -(2**64))] == [
+    assert [is_storable(one) for one in (1, 1.5, True, "x", None, 2**63, INF, float("nan"), -(2**64))] == [
         *(True, True, True, True, True),
         *(False, False, False, False),
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.history.pages import LARGEST, BadPages, SitePage, load_pages
+from kb.history.pages import MAX_PAGE_BYTES, BadPages, SitePage, load_pages
 
 PAGE = """---
 labels: [INTERCONNECT.IB.Port_Down]
@@ -46,7 +46,7 @@ def test_secrets_are_taken_out(tmp_path: Path) -> None:
         ("---\nowner: me\n---\nwords", "r7.md:2: 'owner' is none of title"),
         ("# only a title\n", "r7.md:1: says nothing below its title"),
         ("", "r7.md:1: says nothing below its title"),
-        ("x" * (LARGEST + 1), "r7.md:1: longer than 64 KiB"),
+        ("x" * (MAX_PAGE_BYTES + 1), "r7.md:1: longer than 64 KiB"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, says: str) -> None:

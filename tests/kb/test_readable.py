@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from graph.engine.abnormal import ODD
+from graph.engine.abnormal import ABNORMAL_RULES
 from kb import keys
-from kb.readable import LONGEST, SLOT, SLOTS, WORDS, fill, in_words, is_readable
+from kb.readable import MAX_READABLE_CHARS, SLOT_PATTERN, SLOTS, FACT_TEXTS, fill_slots, format_fact, is_readable_line
 from kb.taxonomy.reader import load_taxonomy
 
 LEAF_LINE = '0xb8cef60300f0a111 "leaf-L2" 4   33[  ] ==( 2X 106.25 Gbps Active/ LinkUp)==> 0xb8ce 9 4[ ] "spine-1" (Could be 4X )'
@@ -35,13 +35,13 @@ USUAL = {"xid": 79, "severity": "Fatal", "link": 3, "name": "python3", "process"
 )
 def test_a_fact_is_said_by_its_values(fact: tuple[str, object, str | None, str, dict[str, object]], said: str) -> None:
     key, value, device, unit, attrs = fact
-    assert in_words(key, value, device, unit, attrs, LEAF_LINE) == said
+    assert format_fact(key, value, device, unit, attrs, LEAF_LINE) == said
 
 
 def test_where_a_row_lacks_what_it_names_the_line_or_the_key_is_said() -> None:
-    assert in_words("fabric.degraded", 1, None, "", {"leaf": "L2"}, LEAF_LINE) == "1 links of leaf L2 are degraded"
-    assert in_words("fabric.degraded", 1, None, "", {}, "one slow link") == "one slow link"
-    assert in_words("fabric.degraded", 1, None, "", {}, LEAF_LINE).endswith(": 1")
+    assert format_fact("fabric.degraded", 1, None, "", {"leaf": "L2"}, LEAF_LINE) == "1 links of leaf L2 are degraded"
+    assert format_fact("fabric.degraded", 1, None, "", {}, "one slow link") == "one slow link"
+    assert format_fact("fabric.degraded", 1, None, "", {}, LEAF_LINE).endswith(": 1")
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_where_a_row_lacks_what_it_names_the_line_or_the_key_is_said() -> None:
     ],
 )
 def test_what_people_can_read_as_it_was_printed(line: str, readable: bool) -> None:
-    assert is_readable(line) is readable
+    assert is_readable_line(line) is readable
 
 
 def test_rows_name_keys_that_there_are_and_slots_that_can_be_filled() -> None:
-    assert set(WORDS) <= {key.name for key in keys.KEYS} | {key for key in WORDS if keys.find(key)}
-    for words in (words for row in WORDS.values() for words in row):
-        assert all(slot in SLOTS or slot.startswith("attrs.") for slot in SLOT.findall(words)), words
-        assert len(words) <= LONGEST, words
+    assert set(FACT_TEXTS) <= {key.name for key in keys.KEYS} | {key for key in FACT_TEXTS if keys.find_key(key)}
+    for words in (words for row in FACT_TEXTS.values() for words in row):
+        assert all(slot in SLOTS or slot.startswith("attrs.") for slot in SLOT_PATTERN.findall(words)), words
+        assert len(words) <= MAX_READABLE_CHARS, words
 
 
 def test_whatever_is_abnormal_by_itself_has_a_row() -> None:
-    assert set(ODD) - set(WORDS) == set()
+    assert set(ABNORMAL_RULES) - set(FACT_TEXTS) == set()
 
 
 def test_every_clue_of_every_cause_says_a_line_that_people_can_read() -> None:
@@ -80,6 +80,6 @@ def test_every_clue_of_every_cause_says_a_line_that_people_can_read() -> None:
     assert len(cited) > 150
     for label, clue in CLUES:
         attrs = {name.removeprefix("attrs."): USUAL.get(name.removeprefix("attrs."), "x") for name in re.findall(r"attrs\.\w+", clue.says)}
-        said = fill(clue.says, 1, "gpu3", "GB/s", attrs, 2, 2)
-        assert is_readable(said), (label, clue.id, said)
+        said = fill_slots(clue.says, 1, "gpu3", "GB/s", attrs, 2, 2)
+        assert is_readable_line(said), (label, clue.id, said)
         assert "?" not in said, (label, clue.id, said)

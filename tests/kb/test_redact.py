@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.redact import BLOCK, redact, visible
-from kb.secrets.within import MAYBE_ASSIGNED, SAYS, SIGN_FOLLOWS
+from kb.redact import BLOCK_CHARS, redact, show_invisible
+from kb.secrets.within import MAYBE_ASSIGNED_PATTERN, SECRET_NAME_NEEDLES, SIGN_FOLLOWS_PATTERN
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_redacting_twice_is_redacting_once(parts: list[str], glue: str) -> None:
 @given(st.text(max_size=200))
 def test_any_text_can_be_redacted_and_made_visible(text: str) -> None:
     assert redact(redact(text)) == redact(text)
-    assert visible(visible(text)) == visible(text)
+    assert show_invisible(show_invisible(text)) == show_invisible(text)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_the_cost_is_linear_in_a_hostile_text(evil: str) -> None:
 
 
 def test_hidden_characters_show() -> None:
-    assert visible("gpu-n1\u202e \x1b[31m\u200b\ufeff\u00a0\x00") == "gpu-n1‹U+202E› ‹U+001B›[31m‹U+200B›‹U+FEFF›‹U+00A0›‹U+0000›"
-    assert visible("a\ufe0fb\U000e0154c\u2800d\u3000") == "a‹U+FE0F›b‹U+E0154›c‹U+2800›d‹U+3000›"
-    assert visible("tabs\tand\nlines, é and 你好") == "tabs\tand\nlines, é and 你好"
+    assert show_invisible("gpu-n1\u202e \x1b[31m\u200b\ufeff\u00a0\x00") == "gpu-n1‹U+202E› ‹U+001B›[31m‹U+200B›‹U+FEFF›‹U+00A0›‹U+0000›"
+    assert show_invisible("a\ufe0fb\U000e0154c\u2800d\u3000") == "a‹U+FE0F›b‹U+E0154›c‹U+2800›d‹U+3000›"
+    assert show_invisible("tabs\tand\nlines, é and 你好") == "tabs\tand\nlines, é and 你好"
 
 
 def test_base64_of_no_secret_name_stays() -> None:
@@ -187,7 +187,7 @@ def test_base64_of_no_secret_name_stays() -> None:
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
 def test_a_secret_is_found_at_every_place_of_a_large_text(ending: str) -> None:
-    filler = "step 12: 801 tokens a second\n" * (BLOCK // 29)
+    filler = "step 12: 801 tokens a second\n" * (BLOCK_CHARS // 29)
     text = f"{filler}password=hunter2{ending}{filler}Password=hunter2{ending}" if ending else f"{filler}password=hunter2"
     clean = redact(text)
     assert "hunter2" not in clean
@@ -195,15 +195,15 @@ def test_a_secret_is_found_at_every_place_of_a_large_text(ending: str) -> None:
 
 
 FRAGMENTS = st.sampled_from(
-    [*SAYS, "access_", "api-", "client_key_data", "sig", "&", "?", "is", "type", " ", "-", "_", "x", "0", '"', "'", "=", ":", "\t", "\\"]
+    [*SECRET_NAME_NEEDLES, "access_", "api-", "client_key_data", "sig", "&", "?", "is", "type", " ", "-", "_", "x", "0", '"', "'", "=", ":", "\t", "\\"]
 )
 
 
 @given(st.lists(FRAGMENTS, max_size=9).map("".join))
 def test_wherever_something_is_assigned_to_a_name_a_sign_follows_its_needle(line: str) -> None:
-    if MAYBE_ASSIGNED.search(line):
-        places = (at for needle in SAYS for at in range(len(line)) if line.startswith(needle, at))
-        assert any(SIGN_FOLLOWS.match(line, at) for at in places)
+    if MAYBE_ASSIGNED_PATTERN.search(line):
+        places = (at for needle in SECRET_NAME_NEEDLES for at in range(len(line)) if line.startswith(needle, at))
+        assert any(SIGN_FOLLOWS_PATTERN.match(line, at) for at in places)
 
 
 def test_what_a_redaction_uncovers_goes_too_however_long_the_text_around_it() -> None:

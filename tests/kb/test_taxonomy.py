@@ -12,7 +12,7 @@ import pytest
 from kb import keys
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.labels import CATEGORIES, Clue, Leaf, Taxonomy
-from kb.taxonomy.reader import BUILT_IN, BadTaxonomy, load_taxonomy
+from kb.taxonomy.reader import BUILT_IN_FOLDER, BadTaxonomy, load_taxonomy
 from tests.support.fakes_kb import DGX, Seen, causes, likely, seen
 
 pytestmark = pytest.mark.slow
@@ -26,13 +26,13 @@ CLUES = [(leaf, clue) for leaf in LEAVES for clue in leaf.evidence]
 
 
 def test_all_six_categories_have_leaves_and_every_branch_a_title() -> None:
-    assert set(TAXONOMY.children("")) == set(CATEGORIES)
+    assert set(TAXONOMY.list_children("")) == set(CATEGORIES)
     assert len(LEAVES) >= 80
-    for category in TAXONOMY.children(""):
-        for branch in TAXONOMY.children(category):
-            assert TAXONOMY.title(branch) != branch
-            assert TAXONOMY.children(branch)
-            assert all(TAXONOMY.children(label) == [] for label in TAXONOMY.children(branch))
+    for category in TAXONOMY.list_children(""):
+        for branch in TAXONOMY.list_children(category):
+            assert TAXONOMY.get_title(branch) != branch
+            assert TAXONOMY.list_children(branch)
+            assert all(TAXONOMY.list_children(label) == [] for label in TAXONOMY.list_children(branch))
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.label)
@@ -54,7 +54,7 @@ def test_what_only_words_tell_of_is_never_weighed_and_keeps_its_title(leaf: Leaf
     assert not leaf.evidence
     assert not leaf.remedies
     assert leaf.label not in TAXONOMY.decidable.leaves
-    assert TAXONOMY.decidable.title(leaf.label) == leaf.title
+    assert TAXONOMY.decidable.get_title(leaf.label) == leaf.title
     assert any(source.startswith("https://") for source in leaf.sources)
 
 
@@ -72,7 +72,7 @@ def test_without_a_clue_a_leaf_is_far_below_zero_and_with_all_of_them_it_is_cert
 
 def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     """Facts that might be this clue, made of the constants its expression names."""
-    row = keys.find(clue.key)
+    row = keys.find_key(clue.key)
     assert row is not None
     quoted = re.findall(r"'([^']*)'", clue.when)
     numbers = [float(n) for n in re.findall(r"(?<![\w'.-])\d+(?:\.\d+)?", clue.when)]
@@ -128,7 +128,7 @@ def test_every_clue_matches_some_fact_of_its_key_and_says_so(leaf: Leaf, clue: C
     hit = next(((fact, e, m) for fact, e, m in samples(clue) if clue.matches(fact, e, m)), None)
     assert hit is not None, f"{leaf.label} {clue.id}: {clue.when} never holds"
     fact, expected, majority = hit
-    said = clue.say(fact, expected, majority)
+    said = clue.format_sentence(fact, expected, majority)
     assert said
     assert "{" not in said
     assert not clue.matches(Seen(fact.key, fact.value, fact.device, fact.attrs, status="absent"), expected, majority)
@@ -455,7 +455,7 @@ def test_evidence_leads_to_its_cause_and_to_no_look_alike(facts: list[Seen], lab
     found = likely(TAXONOMY, facts)
     assert found[label] >= 0.95
     # A rack's heat shows on its hosts like one GPU's: the engine asks for two hosts (min_hosts) before it believes that.
-    several = {other for other in causes(found, TAXONOMY) if TAXONOMY.leaf(other).min_hosts > 1}
+    several = {other for other in causes(found, TAXONOMY) if TAXONOMY.get_leaf(other).min_hosts > 1}
     one_host = Taxonomy({k: leaf for k, leaf in TAXONOMY.leaves.items() if k not in several}, TAXONOMY.branches)
     assert causes({k: p for k, p in found.items() if k not in several}, one_host) == [label]
 
@@ -554,21 +554,21 @@ def test_ports_that_all_wait_for_a_subnet_manager_are_one_cause() -> None:
 
 
 def test_a_removed_leaf_is_gone_from_every_place() -> None:
-    less = TAXONOMY.without("GPU.BUS.Fallen_Off_Bus")
+    less = TAXONOMY.without_labels("GPU.BUS.Fallen_Off_Bus")
     assert "GPU.BUS.Fallen_Off_Bus" not in less.leaves
     assert all("GPU.BUS.Fallen_Off_Bus" not in leaf.suppresses for leaf in less.leaves.values())
-    assert all(leaf.label != "GPU.BUS.Fallen_Off_Bus" for leaf, _ in less.clues(XID))
+    assert all(leaf.label != "GPU.BUS.Fallen_Off_Bus" for leaf, _ in less.list_clues(XID))
 
 
 def test_clues_are_found_by_key_and_know_whom_to_trust() -> None:
-    assert {leaf.label for leaf, _ in TAXONOMY.clues("kernel.fs_readonly")} == {"SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO"}
-    assert TAXONOMY.clues("no.such.key") == ()
-    assert all(clue.low_trust for _, clue in TAXONOMY.clues(ERR))
-    assert not any(clue.low_trust for _, clue in TAXONOMY.clues(XID))
+    assert {leaf.label for leaf, _ in TAXONOMY.list_clues("kernel.fs_readonly")} == {"SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO"}
+    assert TAXONOMY.list_clues("no.such.key") == ()
+    assert all(clue.low_trust for _, clue in TAXONOMY.list_clues(ERR))
+    assert not any(clue.low_trust for _, clue in TAXONOMY.list_clues(XID))
 
 
 def test_an_expression_that_fails_does_not_match_and_is_remembered() -> None:
-    clue = next(clue for _, clue in TAXONOMY.clues("disk.used_percent") if clue.id == "full")
+    clue = next(clue for _, clue in TAXONOMY.list_clues("disk.used_percent") if clue.id == "full")
     assert not clue.matches(seen("disk.used_percent", "a lot", "/"))
     assert clue.expression.troubles
 
@@ -576,17 +576,17 @@ def test_an_expression_that_fails_does_not_match_and_is_remembered() -> None:
 def test_an_expression_remembers_what_it_was_asked_and_nothing_beyond_it() -> None:
     over = Expression("value > 80 && device == 'gpu3'")
     asked = [{"value": value, "device": device} for value in (90, 10, 90.0, True) for device in ("gpu3", "gpu4")]
-    assert [over.holds(one) for one in asked * 2] == [True, False, False, False, True, False, False, False] * 2
-    assert [over.holds({"value": n, "device": "gpu3"}) for n in range(500)] == [n > 80 for n in range(500)]
-    assert not over.holds({"device": "gpu3"})
-    assert over.holds({"value": 90, "device": "gpu3", "unit": "C"})
+    assert [over.is_true_for(one) for one in asked * 2] == [True, False, False, False, True, False, False, False] * 2
+    assert [over.is_true_for({"value": n, "device": "gpu3"}) for n in range(500)] == [n > 80 for n in range(500)]
+    assert not over.is_true_for({"device": "gpu3"})
+    assert over.is_true_for({"value": 90, "device": "gpu3", "unit": "C"})
 
 
 def test_an_expression_remembers_by_the_attributes_that_it_reads_and_by_all_where_it_reads_them_whole() -> None:
     one, whole = Expression("has(attrs.own) && attrs.own == false"), Expression("size(attrs) == 2")
     asked: list[dict[str, Any]] = [{}, {"own": False}, {"own": True}, {"own": False, "pid": 7}, {"pid": 7}, {"own": 0, "pid": 8}]
-    assert [one.holds({"attrs": row}) for row in asked * 2] == [False, True, False, True, False, False] * 2
-    assert [whole.holds({"attrs": row}) for row in asked * 2] == [False, False, False, True, False, True] * 2
+    assert [one.is_true_for({"attrs": row}) for row in asked * 2] == [False, True, False, True, False, False] * 2
+    assert [whole.is_true_for({"attrs": row}) for row in asked * 2] == [False, False, False, True, False, True] * 2
 
 
 GOOD = """
@@ -628,8 +628,8 @@ def test_a_site_adds_a_leaf_and_overrides_another(tmp_path: Path) -> None:
     text = GOOD + GOOD.split("leaves:\n")[1].replace("TEST.One_Thing", "BUS.Fallen_Off_Bus").replace("title: One thing", "title: Our own")
     both = load_taxonomy(write(tmp_path, text))
     assert len(both.leaves) == len(LEAVES) + 1
-    assert both.leaf("GPU.TEST.One_Thing").evidence[0].matches(seen("gpu.temp.core", 100, "gpu1"))
-    assert both.title("GPU.BUS.Fallen_Off_Bus") == "Our own"
+    assert both.get_leaf("GPU.TEST.One_Thing").evidence[0].matches(seen("gpu.temp.core", 100, "gpu1"))
+    assert both.get_title("GPU.BUS.Fallen_Off_Bus") == "Our own"
 
 
 BROKEN = [
@@ -666,7 +666,7 @@ WORDS_ALONE = GOOD.split("    evidence:")[0] + "    only_words: true\n    next_s
 
 
 def test_a_leaf_that_no_look_decides_says_so_and_has_nothing_to_look_for(tmp_path: Path) -> None:
-    told = load_taxonomy(write(tmp_path, WORDS_ALONE)).leaf("GPU.TEST.One_Thing")
+    told = load_taxonomy(write(tmp_path, WORDS_ALONE)).get_leaf("GPU.TEST.One_Thing")
     assert told.only_words
     [problem] = refused(tmp_path, WORDS_ALONE.replace("    only_words: true\n", ""))
     assert "checks, customer_words, evidence, remedies missing; a cause that no look decides says only_words: true" in problem
@@ -706,7 +706,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_built_in_files_hold_one_category_each() -> None:
-    assert {path.stem.upper() for path in BUILT_IN.glob("*.yaml")} == set(CATEGORIES)
+    assert {path.stem.upper() for path in BUILT_IN_FOLDER.glob("*.yaml")} == set(CATEGORIES)
 
 
 FIELD_NAMES = {

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, ValidationError
 
-from kb.shapes import Flag, Number, StrictModel, Text, Texts, complaints
-from kb.yaml import Problems, read, validated
+from kb.shapes import Flag, Number, StrictModel, Text, Texts, iter_complaints
+from kb.yaml import Problems, read_document, validate_document
 
 
 class _Rack(StrictModel):
@@ -46,25 +46,25 @@ def problems_of(text: str | bytes, folder: Path) -> list[str]:
     """What is wrong with the text as a site's file, without the folder."""
     path, problems = folder / "site.yaml", Problems()
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    document = read(path, problems)
+    document = read_document(path, problems)
     if document:
-        assert (validated(document, _Site, problems) is None) <= bool(problems.found)
+        assert (validate_document(document, _Site, problems) is None) <= bool(problems.found)
     return [problem.removeprefix(f"{folder}/") for problem in problems.found]
 
 
 def test_a_good_file_is_its_model_and_prose_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text(GOOD)
-    document = read(tmp_path / "site.yaml", Problems())
+    document = read_document(tmp_path / "site.yaml", Problems())
     assert document is not None
-    site = validated(document, _Site, Problems())
+    site = validate_document(document, _Site, Problems())
     assert site is not None
     assert (site.title, site.share, site.racks[1].slots, site.by_name["spare"].name) == ("The first hall", 1.0, 4, "r3")
-    assert [str(document.place(*loc)).rpartition(":")[2] for loc in (("racks",), ("racks", 1, "slots"), ("by_name", "spare", "name"))] == [
+    assert [str(document.find_position(*loc)).rpartition(":")[2] for loc in (("racks",), ("racks", 1, "slots"), ("by_name", "spare", "name"))] == [
         "5",
         "7",
         "10",
     ]
-    assert str(document.place("by_name", "spare", "slots")).endswith(":9"), "what is not there stands where it should be"
+    assert str(document.find_position("by_name", "spare", "slots")).endswith(":9"), "what is not there stands where it should be"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_is_no_such_file_is_refused_in_words(text: str | bytes, told: str, 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     problems = Problems()
-    assert read(tmp_path / "none.yaml", problems) is None
+    assert read_document(tmp_path / "none.yaml", problems) is None
     assert problems.found == [f"{tmp_path}/none.yaml:1: cannot be read: No such file or directory"]
 
 
@@ -138,7 +138,7 @@ def test_a_validator_may_have_several_reasons() -> None:
 
     with pytest.raises(ValidationError) as why:
         _Picky.model_validate({"word": "a"})
-    assert list(complaints(why.value, _Picky)) == [(("word",), "word: a is too short"), (("word",), "word: a is no word")]
+    assert list(iter_complaints(why.value, _Picky)) == [(("word",), "word: a is too short"), (("word",), "word: a is no word")]
 
 
 plain = st.recursive(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graph.model.client import Breaker, Model
-from graph.model.endpoint import Endpoint, Reply
-from graph.model.reasoner import Choices, Declined, IntentGuess, Judgement
+from graph.model.client import CircuitBreaker, ModelReasoner
+from graph.model.endpoint import OpenAIEndpoint, ModelReply
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess, Judgement
 from graph.state import Hypothesis
 from tests.support.model_server import LONG, MODEL, WINDOW, RealModel
 from tests.support.shaped_answers import Shaped, endless, terse
@@ -21,7 +21,7 @@ SHORT = 120
 """Tokens: an answer of a terse shape has some forty, and spaces are the model's own affair."""
 CLAIM = Hypothesis(label="GPU.BUS.Fallen_Off_Bus", hosts=("gpu-017",))
 FACTS = ("gpu-017: Xid 79 on gpu3", "gpu-017: nvidia-smi lists 7 GPUs of 8")
-CHOICES = Choices(
+CHOICES = IntentChoices(
     {"host": "what is known of a host", "status": "what I know and what I am doing"},
     ("gpu-017", "gpu-018"),
     ("GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.IB.Port_Down"),
@@ -37,7 +37,7 @@ async def opened() -> AsyncIterator[Opened]:
     every: list[Shaped] = []
 
     def make(server: RealModel, seconds: float = LONG, shape: Any = terse, most_out: int = SHORT) -> Shaped:
-        every.append(Shaped(Endpoint(server.url, "", MODEL, seconds=seconds, most_out=most_out, pause=at_once), shape))
+        every.append(Shaped(OpenAIEndpoint(server.url, "", MODEL, seconds=seconds, most_out=most_out, pause=at_once), shape))
         return every[-1]
 
     yield make
@@ -51,8 +51,8 @@ async def at_once(seconds: float) -> None:
 
 async def test_a_model_chooses_among_what_it_was_offered_in_the_shape_that_was_asked_for(real_model: RealModel, opened: Opened) -> None:
     endpoint = opened(real_model)
-    model = Model(endpoint)
-    guess = await model.intent("inc-1", "what about gpu-018? has it fallen off the bus?", CHOICES)
+    model = ModelReasoner(endpoint)
+    guess = await model.classify_intent("inc-1", "what about gpu-018? has it fallen off the bus?", CHOICES)
     assert isinstance(guess, IntentGuess), guess
     assert guess.intent in CHOICES.intents
     assert {*guess.hosts} <= {*CHOICES.hosts}
@@ -60,9 +60,9 @@ async def test_a_model_chooses_among_what_it_was_offered_in_the_shape_that_was_a
     assert guess.check in ("", *CHOICES.checks)
     assert guess.remedy in ("", *CHOICES.remedies)
     [(shape, reply)] = endpoint.answers
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, ModelReply)
     assert (reply.by, json.loads(reply.text).keys()) == (MODEL, shape["properties"].keys())
-    spent = model.spent("inc-1")
+    spent = model.get_spend("inc-1")
     assert (spent.calls, spent.tokens_in, spent.tokens_out) == (1, reply.tokens_in, reply.tokens_out)
     assert spent.tokens_out <= SHORT < spent.tokens_in
 
@@ -70,32 +70,32 @@ async def test_a_model_chooses_among_what_it_was_offered_in_the_shape_that_was_a
 async def test_more_questions_at_once_than_it_has_slots_are_each_answered_or_declined_in_words(
     real_model: RealModel, opened: Opened
 ) -> None:
-    patient, hurried = Model(opened(real_model)), Model(opened(real_model, seconds=0.2))
-    answers = await asyncio.gather(*(model.judge("inc-1", CLAIM, FACTS) for model in (patient, patient, hurried)))
+    patient, hurried = ModelReasoner(opened(real_model)), ModelReasoner(opened(real_model, seconds=0.2))
+    answers = await asyncio.gather(*(model.judge_hypothesis("inc-1", CLAIM, FACTS) for model in (patient, patient, hurried)))
     assert [type(answer) for answer in answers[:2]] == [Judgement, Judgement], answers
     assert all({*answer.cites} <= {0, 1} for answer in answers if isinstance(answer, Judgement))
-    if isinstance(answers[2], Declined):  # it may be that fast
+    if isinstance(answers[2], DeclinedAnswer):  # it may be that fast
         assert "0.2 s" in answers[2].reason or "in time" in answers[2].reason
 
 
 async def test_a_question_longer_than_its_window_is_declined_with_what_to_set(real_model: RealModel, opened: Opened) -> None:
-    model = Model(opened(real_model))
+    model = ModelReasoner(opened(real_model))
     long = ["節点の温度が高い" * 40] * 60  # few letters, many tokens: no estimate by letters knows
-    answer = await model.judge("inc-1", CLAIM, long)
-    assert answer == Declined(
+    answer = await model.judge_hypothesis("inc-1", CLAIM, long)
+    assert answer == DeclinedAnswer(
         f"the question is longer than the model's window of {WINDOW} tokens: set RACKMEDIC_MODEL_CONTEXT to what the server has"
     )
 
 
 async def test_a_server_that_is_killed_in_mid_answer_is_a_sentence_and_then_left_alone(mortal_model: RealModel, opened: Opened) -> None:
-    model = Model(opened(mortal_model, shape=endless, most_out=5_000), breaker=Breaker(trips=1))
-    asked = asyncio.create_task(model.judge("inc-1", CLAIM, FACTS))
+    model = ModelReasoner(opened(mortal_model, shape=endless, most_out=5_000), breaker=CircuitBreaker(trips=1))
+    asked = asyncio.create_task(model.judge_hypothesis("inc-1", CLAIM, FACTS))
     async with asyncio.timeout(LONG):
         while not await asyncio.to_thread(mortal_model.answering):
             assert not asked.done()
             await asyncio.sleep(0.01)
     mortal_model.kill()
-    assert await asked == Declined("the model's endpoint cannot be reached")
-    assert await model.judge("inc-1", CLAIM, FACTS) == Declined(
+    assert await asked == DeclinedAnswer("the model's endpoint cannot be reached")
+    assert await model.judge_hypothesis("inc-1", CLAIM, FACTS) == DeclinedAnswer(
         "the model rests after failing 1 times in a row: the model's endpoint cannot be reached"
     )

@@ -6,11 +6,11 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.grammar import TARGETS
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.endpoint import Endpoint, Trouble
-from graph.ports import Ports
-from graph.state import Item, Stats
-from kb.history.index import History
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import OpenAIEndpoint, EndpointFailure
+from graph.ports import GraphContext
+from graph.state import InboxItem, IncidentCosts
+from kb.history.index import PastIncidentIndex
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, profiles
@@ -34,13 +34,13 @@ async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_ru
     rack = cluster(UNSEEN, nodes=["gpu-017", "gpu-018"])
     before, clock, evidence = rack.state_hash(), SetClock(rack.t0), MemoryEvidence()
     site = inventory(defaults={"kit": True, **TARGETS}, groups={"g": {"hosts": "gpu-[017-018]"}}, channels=[])
-    endpoint = Shaped(Endpoint(real_model.url, "", MODEL, seconds=LONG, most_out=MOST_OUT), terse)
-    model = Model(endpoint, budget=Budget(calls=MOST_CALLS), context=CONTEXT)
+    endpoint = Shaped(OpenAIEndpoint(real_model.url, "", MODEL, seconds=LONG, most_out=MOST_OUT), terse)
+    model = ModelReasoner(endpoint, budget=Budget(calls=MOST_CALLS), context=CONTEXT)
     fleet = Fleet(InProcess(rack), site, CHECKS, evidence, clock, profiles())
-    ports = Ports(fleet, site, load_taxonomy(), History(), evidence, clock, skus=profiles(), model=model)
+    ports = GraphContext(fleet, site, load_taxonomy(), PastIncidentIndex(), evidence, clock, skus=profiles(), model=model)
     graph = build_incident_graph(InMemorySaver())
 
-    report = await run_turn(graph, ports, Item(id="1", kind="mention", incident="inc-1", at=rack.t0, text="job on gpu-[017-018] fails"))
+    report = await run_turn(graph, ports, InboxItem(id="1", kind="mention", incident="inc-1", at=rack.t0, text="job on gpu-[017-018] fails"))
     await model.aclose()
 
     print(report.outcome, "|", report.headline, "|", report.without_model, "|", [answer for _, answer in endpoint.answers])
@@ -49,9 +49,9 @@ async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_ru
     assert (rack.unsafe_commands, rack.state_hash()) == ([], before), (
         "hosts were asked what stands in the catalogue, and changed by nothing"
     )
-    assert not any("window" in answer.why for _, answer in endpoint.answers if isinstance(answer, Trouble)), "questions keep to the setting"
+    assert not any("window" in answer.why for _, answer in endpoint.answers if isinstance(answer, EndpointFailure)), "questions keep to the setting"
     snapshot = await graph.aget_state({"configurable": {"thread_id": "inc-1"}})
-    stats = Stats.model_validate(snapshot.values["stats"])
-    spent = model.spent("inc-1")
+    stats = IncidentCosts.model_validate(snapshot.values["stats"])
+    spent = model.get_spend("inc-1")
     assert (stats.model_calls, stats.tokens_in, stats.tokens_out) == (spent.calls, spent.tokens_in, spent.tokens_out)
     assert 1 <= stats.model_calls == len(endpoint.answers) <= MOST_CALLS

@@ -1,8 +1,8 @@
 """Vectors of a real server: past incidents are found with them as with any other."""
 
-from graph.model.embeddings import Embeddings
+from graph.model.embeddings import HttpEmbedder
 from kb.history.incidents import PastIncident
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from tests.support.model_server import LONG, MODEL, RealModel
 
 pytest_plugins = ("tests.support.fixtures_model_server",)
@@ -12,7 +12,7 @@ LINK = PastIncident("link", "adapter link went down", "adapter link", "INTERCONN
 
 
 async def test_a_history_is_searched_by_the_vectors_of_a_real_server(real_vectors: RealModel) -> None:
-    history = History([PUMP, LINK], embedder=Embeddings(real_vectors.url, "", MODEL, seconds=LONG))
-    found = await history.similar("the cooling pump stopped", 2)
+    history = PastIncidentIndex([PUMP, LINK], embedder=HttpEmbedder(real_vectors.url, "", MODEL, seconds=LONG))
+    found = await history.find_similar("the cooling pump stopped", 2)
     assert (found[0].incident.id, history.trouble, history._dense) == ("pump", "", 576)
     await history.close()

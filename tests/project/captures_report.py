@@ -84,7 +84,7 @@ def outcome(kind: str, name: str, facts: tuple[Fact, ...]) -> Read:
 
 def report() -> list[Read]:
     """Every output."""
-    return [outcome(kind, name, CHECKS[check].read(text)) for kind, name, check, text in outputs()]
+    return [outcome(kind, name, CHECKS[check].parse_output(text)) for kind, name, check, text in outputs()]
 
 
 def main() -> None:

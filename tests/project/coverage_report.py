@@ -20,13 +20,13 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import WITHOUT_NVLINK
 from deploy.sandbox.cluster.machines.state import ClusterState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import NCCL_VERSION
-from kb.logs.job.rows import CONSEQUENCES
+from kb.logs.job.rows import CONSEQUENCE_CAUSES
 from tests.support.fakes_cluster import cluster, fleet
 from tools.checks import CHECKS
 from tools.checks.row import Check, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.answers import Ask
+from tools.fleet.answers import CheckRequest
 
 COVERAGE = Path(__file__).parents[2] / "docs" / "COVERAGE.md"
 NODES = 3
@@ -95,7 +95,7 @@ class AtOnce(InProcess):
 class NoEvidence(MemoryEvidence):
     """Keeps nothing."""
 
-    async def put(self, incident: str, text: str) -> str:
+    async def put_text(self, incident: str, text: str) -> str:
         return ""
 
 
@@ -197,8 +197,8 @@ async def _seen(posed: Mapping[str, Any], running: frozenset[Told], well: dict[s
 
 async def _told(of: Cluster, checks: Sequence[str]) -> frozenset[Told]:
     """Facts without their words and times; of the job's log without what only follows from the end of others."""
-    asks = [Ask(host, check) for host in of.hosts for check in checks]
-    found = (await fleet(of, AtOnce(of), _CACHING, NoEvidence()).look("test", asks, permitted=True)).facts
+    asks = [CheckRequest(host, check) for host in of.hosts for check in checks]
+    found = (await fleet(of, AtOnce(of), _CACHING, NoEvidence()).run_checks("test", asks, permitted=True)).facts
     return frozenset(
         Told(fact.check, fact.host, fact.key, fact.device or "", _value(fact))
         for fact in found
@@ -214,7 +214,7 @@ def _value(fact: Fact) -> str:
 def _follows(fact: Fact) -> bool:
     """A rank that lost its peers, and a usual line that the tail of a longer log does not reach back to."""
     usual = fact.key == "job.nccl_version" and str(fact.value).startswith(NCCL_VERSION)
-    ended = fact.key == "job.error" and (fact.value in CONSEQUENCES or not fact.value)
+    ended = fact.key == "job.error" and (fact.value in CONSEQUENCE_CAUSES or not fact.value)
     return usual or ended or fact.key in ("job.first_error_rank", "job.ranks")
 
 

@@ -6,15 +6,15 @@ They are Mermaid text; `tests.project.generated` puts them into CONTRIBUTING.md.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from graph.incident.lifecycle import LIFE, Came
-from graph.ladders.build import Yard, ladders_for
-from graph.ladders.ends import settled
-from graph.ladders.moves import RESULTS, News, moved
-from graph.state import Hypothesis, Ladder
+from graph.incident.lifecycle import LIFECYCLE_TRANSITIONS, TurnEvent
+from graph.ladders.build import PlanContext, build_remediations
+from graph.ladders.ends import release_finished_nodes
+from graph.ladders.moves import ACTION_RESULT_KINDS, RemediationEvent, apply_event
+from graph.state import Hypothesis, Remediation
 from tests.support.clock import T0
 from tests.support.fakes_actions import HUNG, TAXONOMY, well
 from tests.support.inventories import inventory
-from tools.ledger.states import OPEN, TABLE, State
+from tools.ledger.states import OPEN_STATES, TRANSITION_TABLE, State
 
 Edges = Mapping[tuple[str, str], Iterable[str]]
 
@@ -27,7 +27,7 @@ WAITS = {
 }
 """How a ladder that goes on is drawn, by what it waits for."""
 COMES = {
-    "approval": ("done", *sorted(RESULTS - {"done"}), "held", "unreachable", "cannot", "over", "needless", "not_idle"),
+    "approval": ("done", *sorted(ACTION_RESULT_KINDS - {"done"}), "held", "unreachable", "cannot", "over", "needless", "not_idle"),
     "idle": ("idle", "busy", "unreachable", "cannot"),
     "node_back": ("back",),
     "proof": ("cured", "recurred"),
@@ -51,16 +51,16 @@ SPOKEN = {
 
 def action_states() -> str:
     """One action's life, from the ledger's table."""
-    edges = {(str(state), str(then)): [str(event).replace("_", " ")] for state, exits in TABLE.items() for event, then in exits.items()}
-    return _drawn(str(State.PENDING), edges, (str(state) for state in TABLE if state not in OPEN and not TABLE[state]))
+    edges = {(str(state), str(then)): [str(event).replace("_", " ")] for state, exits in TRANSITION_TABLE.items() for event, then in exits.items()}
+    return _drawn(str(State.PENDING), edges, (str(state) for state in TRANSITION_TABLE if state not in OPEN_STATES and not TRANSITION_TABLE[state]))
 
 
 def incident_states() -> str:
     """One incident's life, from its table. What leads to the same from everywhere is drawn once, from *any*."""
     edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for came in Came:
-        rows = {before: row[came] for before, row in LIFE.items() if came in row}
-        everywhere = set(rows) == set(LIFE)
+    for came in TurnEvent:
+        rows = {before: row[came] for before, row in LIFECYCLE_TRANSITIONS.items() if came in row}
+        everywhere = set(rows) == set(LIFECYCLE_TRANSITIONS)
         for before, after in rows.items():
             if everywhere or before != after:
                 edges["any" if everywhere else before, after][str(came)] = None
@@ -71,8 +71,8 @@ def ladder_states() -> str:
     """One ladder's life: a fix of three remedies on a drained node, each event played in each state that can be reached."""
     edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for stuck in (False, True):
-        yard = Yard("inc-1", T0, inventory(), TAXONOMY, well("n1", "n2"), job="4711", stuck=stuck)
-        (first,) = ladders_for([Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",), verdict="confirmed")], yard).ladders
+        yard = PlanContext("inc-1", T0, inventory(), TAXONOMY, well("n1", "n2"), job="4711", stuck=stuck)
+        (first,) = build_remediations([Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",), verdict="confirmed")], yard).ladders
         for before, event, after in _played(first, yard):
             if before.outcome and _state(before) == _state(after):
                 continue  # only what is held changed
@@ -81,7 +81,7 @@ def ladder_states() -> str:
     return _drawn("to_decide", edges, sorted(ends))
 
 
-def _played(first: Ladder, yard: Yard) -> Iterable[tuple[Ladder, News, Ladder]]:
+def _played(first: Remediation, yard: PlanContext) -> Iterable[tuple[Remediation, RemediationEvent, Remediation]]:
     """Each move that changes a ladder, from `first` on, until nothing new comes."""
     open_rows, seen = [first], set()
     while open_rows:
@@ -90,26 +90,26 @@ def _played(first: Ladder, yard: Yard) -> Iterable[tuple[Ladder, News, Ladder]]:
             continue
         seen.add(key)
         for event in _events(row):
-            (after,) = settled([moved(row, event, yard)], yard)
+            (after,) = release_finished_nodes([apply_event(row, event, yard)], yard)
             if after != row:
                 yield row, event, after
                 open_rows.append(after)
 
 
-def _events(row: Ladder) -> Iterable[News]:
+def _events(row: Remediation) -> Iterable[RemediationEvent]:
     """What can happen to it, with each outcome that its kind knows."""
     for kind in AFTERWARDS if row.outcome else COMES[row.waiting_for]:
         outcomes = {"done": PROOFS, "superseded": ("", "covered", "host_key")}.get(kind, ("",))
-        yield from (News(kind, ladder=row.id, outcome=outcome, since=T0 if kind == "done" else None) for outcome in outcomes)
+        yield from (RemediationEvent(kind, ladder=row.id, outcome=outcome, since=T0 if kind == "done" else None) for outcome in outcomes)
         if kind == "failed":
-            yield News(kind, ladder=row.id, ran=False)
+            yield RemediationEvent(kind, ladder=row.id, ran=False)
 
 
-def _with(event: News) -> str:
+def _with(event: RemediationEvent) -> str:
     return event.outcome or ("" if event.ran else "never")
 
 
-def _state(row: Ladder) -> str:
+def _state(row: Remediation) -> str:
     return row.outcome or WAITS[row.waiting_for].partition(":")[0]
 
 

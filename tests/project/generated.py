@@ -10,19 +10,19 @@ from typing import Any
 
 import yaml
 
-from bot.cards.personal.direct import KNOWN, wish
-from bot.cards.personal.suggestions import PROMPTS
-from bot.policy.roles import ACTS, MEANS, PersonRole
-from bot.policy.shares import WORDS, Share
-from bot.run.site import guide_parts
-from bot.settings import PREFIX, Settings
-from bot.slack.incoming.grammar import help_rows
+from bot.cards.personal.direct import KNOWN_REQUESTS, classify_request
+from bot.cards.personal.suggestions import SUGGESTED_PROMPTS
+from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, PersonRole
+from bot.policy.shares import LIMIT_DESCRIPTIONS, Quota
+from bot.run.site import build_guide_parts
+from bot.settings import ENV_PREFIX, Settings
+from bot.slack.incoming.grammar import list_help_rows
 from bot.slack.manifest import SCOPES
 from bot.trackers.kinds import KINDS
 from graph.conversation.intents import INTENTS
 from graph.exchange.document import TicketDocument
-from graph.incident.flow import FLOW
-from graph.reasoning.contracts import CONTRACTS
+from graph.incident.flow import GRAPH_NODES
+from graph.reasoning.contracts import INVARIANTS
 from kb.guides.load import load_guides
 from tests.kb import published_figures
 from tests.project.diagrams import action_states, incident_states, ladder_states
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 def flow() -> str:
     """The incident graph as a diagram, from its table."""
     lines = ["```mermaid", "flowchart LR", "  inbox([inbox]) --> summarise"]
-    for step in FLOW:
+    for step in GRAPH_NODES:
         targets = step.among if callable(step.then) else (step.then,)
         lines += [f"  {step.name} --> {'done([report])' if target == '__end__' else target}" for target in targets]
     return "\n".join([*lines, "```"])
@@ -82,7 +82,7 @@ def _remedy_row(name: str, remedy: Remedy) -> str:
 def guides() -> str:
     """The guides that ship."""
     rows = ["| guide | is for | steps | looks with | where it needs GPUs for itself |", "|---|---|---|---|---|"]
-    for guide in load_guides(parts=guide_parts(CHECKS)).values():
+    for guide in load_guides(parts=build_guide_parts(CHECKS)).values():
         looks = [", ".join(f"`{check}`" for step in guide.steps if step.approve is alone for check in step.look) for alone in (False, True)]
         meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         rows.append(f"| `{guide.id}` | {guide.title}: {meant} | {len(guide.steps)} | {looks[0]} | {looks[1]} |")
@@ -95,14 +95,14 @@ def settings() -> str:
     for name, field in Settings.model_fields.items():
         default = field.default
         shown = "" if default in (None, "", ()) or "Secret" in type(default).__name__ else f"`{default}`"
-        rows.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
+        rows.append(f"| `{ENV_PREFIX}{name.upper()}` | {shown} | {field.description} |")
     return "\n".join(rows)
 
 
 def grammar() -> str:
     """What a reply may say."""
     rows = ["| say | and |", "|---|---|"]
-    return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in help_rows()])
+    return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in list_help_rows()])
 
 
 def intents() -> str:
@@ -118,15 +118,15 @@ def intents() -> str:
 
 def direct() -> str:
     """What can be asked in a direct message, each with the question that is suggested for it."""
-    suggested = {prompt.wish: prompt.says for prompt in PROMPTS}
+    suggested = {prompt.wish: prompt.says for prompt in SUGGESTED_PROMPTS}
     rows = ["| say | or press | and |", "|---|---|---|"]
-    return "\n".join(rows + [f"| `{say}` | {suggested[wish(say)]} | {means} |" for say, means in KNOWN])
+    return "\n".join(rows + [f"| `{say}` | {suggested[classify_request(say)]} | {means} |" for say, means in KNOWN_REQUESTS])
 
 
 def roles() -> str:
     """What somebody may be."""
     rows = ["| role | is |", "|---|---|"]
-    return "\n".join(rows + [f"| {role.replace('_', ' ')} | {means} |" for role, means in MEANS.items()])
+    return "\n".join(rows + [f"| {role.replace('_', ' ')} | {means} |" for role, means in ROLE_DESCRIPTIONS.items()])
 
 
 def acts() -> str:
@@ -148,7 +148,7 @@ def _act(act: str, does: str, who: frozenset[PersonRole]) -> str:
 def shares() -> str:
     """What a customer may have of us, where the site says nothing else."""
     rows = ["| limit | unless said otherwise | |", "|---|---|---|"]
-    return "\n".join(rows + [f"| `{name}` | {getattr(Share(), name):g} | {means} |" for name, means in WORDS.items()])
+    return "\n".join(rows + [f"| `{name}` | {getattr(Quota(), name):g} | {means} |" for name, means in LIMIT_DESCRIPTIONS.items()])
 
 
 def scopes() -> str:
@@ -226,7 +226,7 @@ _SHAPES: Mapping[str, Callable[[Any, Any], str]] = {
 def contracts() -> str:
     """What must hold of a turn's reasoning."""
     rows = ["| contract | promise |", "|---|---|"]
-    return "\n".join(rows + [f"| `{row.id}` | {row.promise} |" for row in CONTRACTS])
+    return "\n".join(rows + [f"| `{row.id}` | {row.promise} |" for row in INVARIANTS])
 
 
 def reasoning_faults() -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.site import site_incidents, site_pages, site_taxonomy
-from bot.settings import PREFIX, Settings
+from bot.run.site import load_site_incidents, load_site_pages, load_site_taxonomy
+from bot.settings import ENV_PREFIX, Settings
 from kb.taxonomy.reader import load_taxonomy
 from tests.project.generated import PARTS, ROOT, marks, rendered
 from tests.support.terminal import commands
@@ -48,7 +48,7 @@ def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_setting_that_is_named_exists(document: str) -> None:
-    named = set(re.findall(rf"\b{PREFIX}([A-Z][A-Z_]+)\b", (ROOT / document).read_text()))
+    named = set(re.findall(rf"\b{ENV_PREFIX}([A-Z][A-Z_]+)\b", (ROOT / document).read_text()))
     assert named <= {name.upper() for name in Settings.model_fields} | {"CONFIG", "NO_SKIPS", "CAPTURES"}
 
 
@@ -65,10 +65,10 @@ def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path)
     assert list(load_site_checks(tmp_path / "checks", known=CHECKS)) == ["scratch"]
     assert [rule.key for rule in load_rules(tmp_path / "rules")] == ["site.log.lease_lost"]
     assert [one.id for one in load_filters(tmp_path / "filters")] == ["acme_prefetch"]
-    assert load_taxonomy(tmp_path / "taxonomy").leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
-    taxonomy = site_taxonomy(tmp_path)
-    assert site_incidents(tmp_path, taxonomy)[-1].id == "ours-r7-door-fan"
-    assert [page.groups for page in site_pages(tmp_path, taxonomy)] == [("r7", "r8")]
+    assert load_taxonomy(tmp_path / "taxonomy").get_leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
+    taxonomy = load_site_taxonomy(tmp_path)
+    assert load_site_incidents(tmp_path, taxonomy)[-1].id == "ours-r7-door-fan"
+    assert [page.groups for page in load_site_pages(tmp_path, taxonomy)] == [("r7", "r8")]
 
 
 def test_readme_is_short_and_says_words_before_it_uses_them() -> None:

@@ -23,7 +23,7 @@ HOLDS_REDIS = ("redis", "pipe", "client")
 """How what speaks to Redis is called here."""
 WRITERS: Mapping[str, str] = {
     "bot/actions/due.py": "ids and times",
-    "bot/alerts/book.py": "alerts, whose every text `bot.alerts.alert.short` redacted",
+    "bot/alerts/book.py": "alerts, whose every text `bot.alerts.alert.clean_label_text` redacted",
     "bot/desk/beside.py": "the lease, by id",
     "bot/desk/causes.py": "labels and ids",
     "bot/desk/courses.py": "ids and times",
@@ -34,7 +34,7 @@ WRITERS: Mapping[str, str] = {
     "bot/provider/kept.py": "`graph.exchange.read` redacts a ticket of a customer's whole",
     "bot/provider/telling.py": "redacts what people tell a customer",
     "bot/store/baselines.py": "rows of the baseline, read from an output that was cleaned whole",
-    "bot/store/lessons.py": "`kb.history.lessons.cut` redacts each text of a draft, of an edit and of a file",
+    "bot/store/lessons.py": "`kb.history.lessons.shorten_text` redacts each text of a draft, of an edit and of a file",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
     "bot/store/earlier.py": "a row of a report, whole through `without_secrets`",
@@ -95,7 +95,7 @@ FILES: Mapping[str, str] = {
     "bot/terminal/builds/building.py": "rows of `kb.exports`, which redacts each text as it reads it",
     "bot/terminal/builds/drafts.py": "drafts as they stand in a built folder, in a file that lives for one question",
     "bot/terminal/builds/rule_drafting.py": "drafts of rules, whose lines `graph.learning.rule_drafts` redacted, in a file that lives for one question",
-    "bot/terminal/builds/taught.py": "lessons, which `kb.history.lessons.cut` redacted before they were kept",
+    "bot/terminal/builds/taught.py": "lessons, which `kb.history.lessons.shorten_text` redacted before they were kept",
     "bot/terminal/builds/folder.py": "`keep` redacts each text of what somebody decided, `add` what was typed, `kb.exports` what was read for a build",
     "graph/model/recorded.py": "answers of a model, cleaned as they are recorded; no question",
     "bot/terminal/explain.py": "a drawing of a reasoning that the evidence store redacted as it kept it",
@@ -103,7 +103,7 @@ FILES: Mapping[str, str] = {
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
     "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",
     "bot/terminal/picture.py": "a drawing of facts of redacted text and of a timeline of redacted words",
-    "bot/terminal/postmortem.py": "`bot.postmortem.page.finished` redacts every text of a page",
+    "bot/terminal/postmortem.py": "`bot.postmortem.page.sanitize_page` redacts every text of a page",
     "bot/terminal/ticket.py": "`graph.exchange.signing_away` cleans every text of a ticket",
     "tools/apart.py": "a pipe to the process that it is a copy of",
     "tools/evidence.py": "`cleaned`, or `Clean` already",
@@ -121,7 +121,7 @@ def test_what_comes_through_a_door_passes_the_one_function(module: str, function
 
 
 def test_no_text_is_cut_or_joined_before_it_is_clean() -> None:
-    """Half a token is known to no rule, and neither is a key whose lines are one: `cleaned_start` and `cleaned_line` cut and join what is clean."""
+    """Half a token is known to no rule, and neither is a key whose lines are one: `redact_start` and `redact_to_line` cut and join what is clean."""
     assert modules_with("cuts before it cleans", "joins before it cleans") == CUT_FIRST.keys()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bot.settings import load
+from bot.settings import load_settings
 from tests.project.size import ROOT
 from tools.inventory.hosts import parse_inventory
 
@@ -33,4 +33,4 @@ def test_pages_that_show_one_are_found() -> None:
 def test_settings_that_the_rollout_names_exist(tmp_path: Path) -> None:
     file = tmp_path / "rackmedic.yaml"
     file.write_text("data_dir: /var/lib/rackmedic-bot\n")
-    assert load(file, {}).data_dir == Path("/var/lib/rackmedic-bot")
+    assert load_settings(file, {}).data_dir == Path("/var/lib/rackmedic-bot")

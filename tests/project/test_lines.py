@@ -2,7 +2,7 @@
 
 import ast
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tests.project.size import ROOT
 
 OWN = {
@@ -37,6 +37,6 @@ def test_a_program_within_a_string_is_read_as_well() -> None:
 
 
 def test_only_a_new_line_ends_a_line() -> None:
-    assert lines_in("a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg\r\nh\n\ni\n") == ["a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg", "h", "", "i"]
-    assert lines_in("") == []
-    assert lines_in("a") == ["a"]
+    assert split_lines("a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg\r\nh\n\ni\n") == ["a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg", "h", "", "i"]
+    assert split_lines("") == []
+    assert split_lines("a") == ["a"]

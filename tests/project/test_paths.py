@@ -46,7 +46,7 @@ def test_every_path_and_module_that_is_named_is_there(patterns: tuple[str, ...])
 
 def test_a_name_is_a_module_or_what_stands_in_it() -> None:
     assert there_is("bot.slack.client")
-    assert there_is("bot.slack.client.slack_client")
+    assert there_is("bot.slack.client.build_slack_client")
     assert there_is("tools.checks.CHECKS")
     assert not there_is("bot.slack.nowhere")
     assert not there_is("bot.slack.client.Nothing")

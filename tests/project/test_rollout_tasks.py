@@ -10,11 +10,11 @@ import yaml
 
 from tests.project.size import ROOT
 from tools.checks import CHECKS
-from tools.nodekit.generate import kit_files
+from tools.nodekit.generate import build_kit_files
 from tools.remedies import REMEDIES
 
 ROLE = ROOT / "deploy/ansible/roles/rackmedic_node"
-KIT = kit_files(CHECKS, REMEDIES)
+KIT = build_kit_files(CHECKS, REMEDIES)
 FOLDERS = ("/etc/ssh/", "/etc/sudoers.d/", "/etc/rackmedic", "/usr/local/sbin/", "/var/lib/rackmedic", "/root/rackmedic-kit")
 """Where root may write: each is root's alone, which `root_owned.sh` and `install.sh` see to first."""
 WRITING = {"copy": "dest", "file": "path", "blockinfile": "path"}

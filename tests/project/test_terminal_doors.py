@@ -36,7 +36,7 @@ def doors(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("module", [module for module in MODULES if module not in (*PRINTERS, *ELSEWHERE)])
 def test_nothing_else_prints(module: str) -> None:
     found = list(doors(ast.parse((ROOT / module).read_text())))
-    assert not found, f"{module} prints by {found[0]}: use bot.terminal.edge.tell or bot.terminal.paper.paper"
+    assert not found, f"{module} prints by {found[0]}: use bot.terminal.edge.print_text or bot.terminal.paper.open_console"
 
 
 def test_what_may_print_is_there() -> None:

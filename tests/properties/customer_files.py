@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import cast
 
 from bot.cards.customers import before
-from bot.cards.customers.view import CustomerReader, customer_view
-from bot.desk.earlier import earlier_of
-from graph.incident.lifecycle import answered
-from graph.learning.lessons import drafted
-from graph.ownership import TenantMachines, withheld
+from bot.cards.customers.view import TenantViewContext, build_tenant_view
+from bot.desk.earlier import build_closed_incident
+from graph.incident.lifecycle import is_settled_for_tenant
+from graph.learning.lessons import draft_lesson
+from graph.ownership import TenantMachines, is_withheld_from_tenant
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import CustomerThread, Evidence, FileSource, Hypothesis, Incident, Item, Origin
+from graph.rows import IncidentView
+from graph.state import TenantThread, Evidence, FileSource, Hypothesis, IncidentState, InboxItem, Origin
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.job_log_folder import ALICE, KINDS, MALLORY, OWN, SECRET, Jobs, flip_of, look, shared_folder, turned, write
@@ -23,9 +23,9 @@ from tools.fact import Fact
 
 WORDS = load_customer_words(load_taxonomy())
 OOM = "USER.CODE.Batch_Too_Large_OOM"
-OOM_TITLE = WORDS.cause(OOM, "en").title
-READER = CustomerReader(frozenset({"gpu-003", "gpu-004"}), WORDS)
-CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="2.0", user="U0CARLA")
+OOM_TITLE = WORDS.get_cause_words(OOM, "en").title
+READER = TenantViewContext(frozenset({"gpu-003", "gpu-004"}), WORDS)
+CAME = TenantThread(team="T1", channel="C0ACME", thread_ts="2.0", user="U0CARLA")
 ORIGIN = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="1.0", tenant="acme", customer=CAME)
 AT = datetime(2026, 5, 20, tzinfo=UTC)
 ERROR = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
@@ -36,13 +36,13 @@ JOBS: Jobs = {812: (MALLORY, "gpu-[003-004]", ""), 813: (MALLORY, "gpu-[003-005]
 
 def told(text: str) -> set[str]:
     """Return the classes of errors in an answer of the program that the customer of gpu-003 may be told of."""
-    facts = [fact.at("gpu-003", time=fact.time) for fact in CHECKS["joblog"].read(text)]  # type: ignore[arg-type]  # no time is needed
-    return {str(fact.value) for fact in facts if fact.key == "job.error" and fact.value and not withheld(fact, MINE)}
+    facts = [fact.locate("gpu-003", time=fact.time) for fact in CHECKS["joblog"].parse_output(text)]  # type: ignore[arg-type]  # no time is needed
+    return {str(fact.value) for fact in facts if fact.key == "job.error" and fact.value and not is_withheld_from_tenant(fact, MINE)}
 
 
 def found(text: str) -> list[Fact]:
     """Return all errors in it."""
-    return [fact for fact in CHECKS["joblog"].read(text) if fact.key == "job.error" and fact.value]
+    return [fact for fact in CHECKS["joblog"].parse_output(text) if fact.key == "job.error" and fact.value]
 
 
 async def i27_files() -> None:
@@ -78,13 +78,13 @@ async def i27_heads() -> None:
 
 async def i27_handed() -> None:
     """A file that one of our own people handed in is not told; one that the customer handed in is, whatever its text says of an owner."""
-    assert MINE.may_hear("", "joblog", FileSource(path="train.log", by="customer"))
+    assert MINE.may_see_fact("", "joblog", FileSource(path="train.log", by="customer"))
     claimed = FileSource(path="/shared/812/x.log", uid=MALLORY, job="812", nodes="gpu-003")
     for source in (None, FileSource(path="train.log"), claimed):
-        assert not MINE.may_hear("", "joblog", source)
-        assert MINE.withholds("", "dmesg", source)
-    assert MINE.may_hear("gpu-003", "env", None), "what a machine of theirs says of itself is theirs"
-    assert not MINE.may_hear("gpu-005", "joblog", claimed), "and no look at another machine is"
+        assert not MINE.may_see_fact("", "joblog", source)
+        assert MINE.is_unowned_file_fact("", "dmesg", source)
+    assert MINE.may_see_fact("gpu-003", "env", None), "what a machine of theirs says of itself is theirs"
+    assert not MINE.may_see_fact("gpu-005", "joblog", claimed), "and no look at another machine is"
 
 
 async def i27_causes() -> None:
@@ -95,23 +95,23 @@ async def i27_causes() -> None:
         report = Report(item="i", outcome="diagnosed", root_causes=(cause,), crossing=None if is_told else ())
         for kept in (report, report.model_copy(update={"crossing": None})):
             rows = _stored(kept)
-            view = customer_view(rows, READER)
+            view = build_tenant_view(rows, READER)
             assert [row.shows for row in view.causes] == ([(ERROR.strip(),)] if is_told else []), source
-            assert before.sought(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
-            lesson = drafted(rows.stored, AT, {OOM}, lambda hosts: frozenset({"acme"}), {"gpu-003": "acme", "gpu-004": "acme"}.get)
+            assert before.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
+            lesson = draft_lesson(rows.stored, AT, {OOM}, lambda hosts: frozenset({"acme"}), {"gpu-003": "acme", "gpu-004": "acme"}.get)
             assert lesson
-            assert lesson.serves("acme") is is_told
-        earlier = earlier_of(_stored(report).stored, AT)
+            assert lesson.can_serve_tenant("acme") is is_told
+        earlier = build_closed_incident(_stored(report).stored, AT)
         assert earlier
-        assert (OOM_TITLE in "".join(before.lines([earlier], ORIGIN, READER))) is is_told
-        assert answered(_stored(report, "open"), {OOM}.__contains__) is is_told, "nobody who was told nothing was answered"
+        assert (OOM_TITLE in "".join(before.format_past_incidents([earlier], ORIGIN, READER))) is is_told
+        assert is_settled_for_tenant(_stored(report, "open"), {OOM}.__contains__) is is_told, "nobody who was told nothing was answered"
 
 
-def _stored(report: Report, lifecycle: str = "closed") -> IncidentRows:
+def _stored(report: Report, lifecycle: str = "closed") -> IncidentView:
     ticket = {"true_label": OOM, "true_cause": "too large"} if lifecycle == "closed" else None
     state = {"id": "inc-1", "lifecycle": lifecycle, "report": report.model_dump(mode="json"), "origin": ORIGIN.model_dump(mode="json")}
-    item = Item(id="i", kind="close", incident="inc-1", at=AT).model_dump(mode="json")
-    return IncidentRows(cast(Incident, {**state, "item": item, **({"ticket": ticket} if ticket else {})}))
+    item = InboxItem(id="i", kind="close", incident="inc-1", at=AT).model_dump(mode="json")
+    return IncidentView(cast(IncidentState, {**state, "item": item, **({"ticket": ticket} if ticket else {})}))
 
 
 async def i27_flips() -> None:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from bot.policy.channels import NotAllowed, Person, colleague, person
-from bot.policy.leaks import Inside
-from bot.slack.incoming.clicker import Voter, voter_of
-from graph.conversation.read import read
+from bot.policy.channels import NotAllowed, Person, require_colleague, parse_person
+from bot.policy.leaks import LeakDetector
+from bot.slack.incoming.clicker import Voter, parse_voter
+from graph.conversation.read import parse_message
 from graph.conversation.said import Vocabulary
-from graph.incident.visible import scope_of, visible_hosts, visible_names
-from graph.state import CUSTOMER, SIDE, CustomerThread, Item, Origin
+from graph.incident.visible import build_host_scope, list_visible_hosts, map_visible_names
+from graph.state import TENANT_SIDE, SIDE_KEY, TenantThread, InboxItem, Origin
 from tests.properties import customer_files, test_wider_look
 from tests.support.inventories import inventory
-from tools.inventory.jobs import SlurmJobs
-from tools.transport import Ran
+from tools.inventory.jobs import SlurmJobFinder
+from tools.transport import CommandResult
 
 OURS, THEIRS = ("gpu-017", "gpu-018"), ("gpu-019", "gpu-020")
 SITE = inventory(
@@ -45,32 +45,32 @@ REPORTED = Origin(
     channel="C0OPS",
     thread_ts="1.0",
     tenant="acme",
-    customer=CustomerThread(team="T1", channel="C0ACME", thread_ts="2.0", user="U0CARLA"),
+    customer=TenantThread(team="T1", channel="C0ACME", thread_ts="2.0", user="U0CARLA"),
 )
 AT = datetime(2026, 5, 20, tzinfo=UTC)
 
 
-def message(text: str, **data: str) -> Item:
+def message(text: str, **data: str) -> InboxItem:
     """A reply in the incident, as it is stored."""
-    said = read(text, Vocabulary(hosts={name: name for name in (*OURS, *THEIRS)}), AT)
-    return Item(id="i", kind="reply", incident="inc-1", at=AT, text=text, data={**said.data(), **data})
+    said = parse_message(text, Vocabulary(hosts={name: name for name in (*OURS, *THEIRS)}), AT)
+    return InboxItem(id="i", kind="reply", incident="inc-1", at=AT, text=text, data={**said.build_item_data(), **data})
 
 
 async def i27_scope() -> None:
     """What a place may speak of, and who may name what beyond it."""
-    assert visible_hosts(SITE, REPORTED) == OURS
-    assert visible_hosts(SITE, Origin(kind="slack", channel="C0ACME")) == OURS
+    assert list_visible_hosts(SITE, REPORTED) == OURS
+    assert list_visible_hosts(SITE, Origin(kind="slack", channel="C0ACME")) == OURS
     half = SITE.model_copy(update={"channels": (SITE.channels[0], SITE.channels[1].model_copy(update={"groups": ("half",)}))})
     half = half.model_copy(update={"groups": {**SITE.groups, "half": OURS[:1]}})
-    assert visible_hosts(half, REPORTED) == OURS[:1], "a channel speaks of its groups"
-    names = visible_names(SITE, (*OURS, *THEIRS))
+    assert list_visible_hosts(half, REPORTED) == OURS[:1], "a channel speaks of its groups"
+    names = map_visible_names(SITE, (*OURS, *THEIRS))
     assert "train-01" not in names, "what two customers call theirs means neither"
-    assert visible_names(SITE, OURS)["train-01"] == "gpu-017"
-    theirs = scope_of(SITE, REPORTED, message("look at gpu-019 too", **{SIDE: CUSTOMER}), ())
+    assert map_visible_names(SITE, OURS)["train-01"] == "gpu-017"
+    theirs = build_host_scope(SITE, REPORTED, message("look at gpu-019 too", **{SIDE_KEY: TENANT_SIDE}), ())
     assert theirs.hosts == OURS
-    ours = scope_of(SITE, REPORTED, message("look at gpu-019 too"), ())
+    ours = build_host_scope(SITE, REPORTED, message("look at gpu-019 too"), ())
     assert ours.hosts == (*OURS, "gpu-019")
-    later = scope_of(SITE, REPORTED, message("and now?", **{SIDE: CUSTOMER}), ("gpu-019",))
+    later = build_host_scope(SITE, REPORTED, message("and now?", **{SIDE_KEY: TENANT_SIDE}), ("gpu-019",))
     assert not {*later.names.values()} & {*THEIRS}
 
 
@@ -80,13 +80,13 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append(f"{host}: {' '.join(argv)}")
         if "scontrol" not in argv:
-            return Ran(b"")
+            return CommandResult(b"")
         if "4712" in argv:
-            return Ran(b"JobId=4712 JobName=x UserId=u(1) JobState=RUNNING NodeList=gpu-019\n")
-        return Ran(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
+            return CommandResult(b"JobId=4712 JobName=x UserId=u(1) JobState=RUNNING NodeList=gpu-019\n")
+        return CommandResult(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -97,7 +97,7 @@ async def i27_jobs() -> None:
     asked: list[list[str]] = []
     for job in ("4712", "9999"):
         controller = Controller()
-        await SlurmJobs(controller, SITE).place(job, lambda hosts: bool({*hosts} & {*OURS}))
+        await SlurmJobFinder(controller, SITE).find_job_hosts(job, lambda hosts: bool({*hosts} & {*OURS}))
         asked.append([argv.replace(job, "JOB") for argv in controller.asked])
     assert asked[0] == asked[1]
     await test_wider_look.test_a_job_of_bs_and_a_job_of_nobodys_get_the_same_words()
@@ -105,20 +105,20 @@ async def i27_jobs() -> None:
 
 async def i27_words() -> None:
     """What a person of ours tells a customer names nobody else's, however it is written."""
-    told = Inside(SITE, "acme")
+    told = LeakDetector(SITE, "acme")
     for words in ("globex has it too", "it was gpu-020", "see big-20", "gpu-[018-019] are back", "gpu-0\u200b19 is back"):
-        assert told.leaks(words), words
-    assert not told.leaks("gpu-[017-018], your train-01, work again")
+        assert told.find_leaks(words), words
+    assert not told.find_leaks("gpu-[017-018], your train-01, work again")
 
 
 async def i27_who() -> None:
     """Who somebody is: user and workspace of the payload, and every doubt against them."""
     click = {"user": {"id": "U0PRIYA", "team_id": "T0GLOBEX"}, "team": {"id": "T0RACK"}}
-    assert voter_of(click) == Voter("T0GLOBEX", "U0PRIYA")
-    stranger = person({"id": "U1", "team_id": "T0RACK", "deleted": False, "is_bot": False})
+    assert parse_voter(click) == Voter("T0GLOBEX", "U0PRIYA")
+    stranger = parse_person({"id": "U1", "team_id": "T0RACK", "deleted": False, "is_bot": False})
     assert not stranger.human
     with suppress(NotAllowed):
-        colleague(Person("U1", "T0GLOBEX", human=True), "T0RACK")
+        require_colleague(Person("U1", "T0GLOBEX", human=True), "T0RACK")
         raise AssertionError("somebody of another workspace is a colleague")
 
 

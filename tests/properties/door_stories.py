@@ -13,22 +13,22 @@ from typing import Any, cast
 from fakeredis import FakeAsyncRedis
 from slack_sdk.signature import SignatureVerifier
 
-from bot.alerts.alert import Alert, tally
-from bot.alerts.book import AlertBook, OpenPlaces, Routed
-from bot.alerts.intake import admitted
+from bot.alerts.alert import Alert, count_alerts
+from bot.alerts.book import AlertStore, RoutingSnapshot, RoutedAlert
+from bot.alerts.intake import is_authorized
 from bot.alerts.routing import AlertRouting
-from bot.alerts.site import AlertSite
-from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
-from bot.inbound.webhook import Unsigned, signed_headers, verified
+from bot.alerts.site import AlertConfig
+from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
+from bot.inbound.webhook import Unsigned, build_signed_headers, verify_message
 from bot.run.http.guard import InboundLimits
-from bot.run.http.server import serving
-from bot.slack.http.signing import SIGNATURE, TIMESTAMP, NotSlack, slack_sign
-from bot.store.heard import HeardOnce, Hearing
-from bot.store.outbox import Clicked, Outbox, tracker_box
+from bot.run.http.server import serve_routes
+from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
+from bot.store.heard import ReplayGuard, ReplayState
+from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from graph.engine.assess import Assessment
-from graph.incident.answers.kinds import BY_KIND
-from graph.incident.case import Case, Turn
-from graph.state import ALERTED, ALERTS_OVER, Incident, Ladder
+from graph.incident.answers.kinds import HANDLERS_BY_KIND
+from graph.incident.case import IncidentContext, TurnState
+from graph.state import ALERTS_USER, ALERTS_RESOLVED, IncidentState, Remediation
 from tests.support.clock import SetClock
 
 STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i29_routed", "i31_besieged")
@@ -53,14 +53,14 @@ async def i23_signed() -> None:
         timestamp = str(int(at.timestamp()))
         signed = str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=BODY))
         try:
-            slack_sign(SECRET, {TIMESTAMP: timestamp, SIGNATURE: signed}, body, NOW)
+            verify_signature(SECRET, {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: signed}, body, NOW)
         except NotSlack:
             return False
         return True
 
     def hook(at: datetime, key: bytes = KEY, body: bytes = BODY) -> bool:
         try:
-            verified((KEY,), signed_headers(key, "msg_0123456789", at, body), BODY, NOW)
+            verify_message((KEY,), build_signed_headers(key, "msg_0123456789", at, body), BODY, NOW)
         except Unsigned:
             return False
         return True
@@ -74,46 +74,46 @@ async def i23_signed() -> None:
     assert not slack(NOW, body=BODY + b" "), "I23: other bytes are signed"
     assert not hook(NOW, key=b"x" * 32), "I23: another key signs"
     assert not hook(NOW, body=BODY + b" "), "I23: other bytes are signed"
-    site = AlertSite.model_validate({"channel": "C1", "token": SECRET})
-    assert admitted(site, f"Bearer {SECRET}")
-    assert not any(admitted(site, header) for header in ("", "Bearer", f"Bearer {SECRET}x", f"Basic {SECRET}")), "I23: another token admits"
+    site = AlertConfig.model_validate({"channel": "C1", "token": SECRET})
+    assert is_authorized(site, f"Bearer {SECRET}")
+    assert not any(is_authorized(site, header) for header in ("", "Bearer", f"Bearer {SECRET}x", f"Basic {SECRET}")), "I23: another token admits"
 
 
 async def i24_once() -> None:
     """What was heard has no second effect; what failed may come again; what is being heard is heard by one."""
     async with FakeAsyncRedis() as redis:
-        heard = HeardOnce(redis, timedelta(minutes=15))
+        heard = ReplayGuard(redis, timedelta(minutes=15))
         with contextlib.suppress(ConnectionError):
-            async with heard.hearing("room", "sign") as first:
-                assert first is Hearing.FIRST
-                async with heard.hearing("room", "sign") as beside:
-                    assert beside is not Hearing.FIRST, "I24: two hear one message at once"
+            async with heard.guard_message("room", "sign") as first:
+                assert first is ReplayState.FIRST
+                async with heard.guard_message("room", "sign") as beside:
+                    assert beside is not ReplayState.FIRST, "I24: two hear one message at once"
                 raise ConnectionError
-        async with heard.hearing("room", "sign") as again:
-            assert again is Hearing.FIRST, "I24: what could not be stored is never heard again"
-        async with heard.hearing("room", "sign") as replayed:
-            assert replayed is Hearing.BEFORE, "I24: a replay counts"
+        async with heard.guard_message("room", "sign") as again:
+            assert again is ReplayState.FIRST, "I24: what could not be stored is never heard again"
+        async with heard.guard_message("room", "sign") as replayed:
+            assert replayed is ReplayState.BEFORE, "I24: a replay counts"
 
 
 async def i25_by_itself() -> None:
     """An incident ends with its alerts where nobody had to do with it, and none fires as far as anybody can tell."""
     fires, over = Alert("a", "FanSlow", firing=True), Alert("a", "FanSlow", firing=False)
-    assert tally("FanSlow", [over]).over
-    assert not tally("FanSlow", [fires]).over, "I25: it ends while an alert fires"
-    assert not replace(tally("FanSlow", [over]), more=1).over, "I25: it ends while what is not kept may fire"
-    assert not replace(tally("FanSlow", [over]), left=1).over, "I25: it ends while what is not listed may fire"
+    assert count_alerts("FanSlow", [over]).is_resolved
+    assert not count_alerts("FanSlow", [fires]).is_resolved, "I25: it ends while an alert fires"
+    assert not replace(count_alerts("FanSlow", [over]), more=1).is_resolved, "I25: it ends while what is not kept may fire"
+    assert not replace(count_alerts("FanSlow", [over]), left=1).is_resolved, "I25: it ends while what is not listed may fire"
     assert _ended() == "closed"
     touched: tuple[Mapping[str, Any], ...] = (
-        {"ladders": [Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001").model_dump(mode="json")]},
+        {"ladders": [Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001").model_dump(mode="json")]},
         {"owner": "U1"},
         {"said": [{"user": "U1", "text": "me too", "at": "", "attachments": []}]},
-        {"item": {**_ITEM, "data": {"why": ALERTS_OVER, "people": True}}},
+        {"item": {**_ITEM, "data": {"why": ALERTS_RESOLVED, "people": True}}},
     )
     for state in touched:
         assert _ended(**state) is None, f"I25: it ends by itself in spite of {state}"
 
 
-_ITEM = {"id": "alerts:e:over:0", "kind": "timer", "incident": "inc-1", "at": NOW.isoformat(), "data": {"why": ALERTS_OVER}}
+_ITEM = {"id": "alerts:e:over:0", "kind": "timer", "incident": "inc-1", "at": NOW.isoformat(), "data": {"why": ALERTS_RESOLVED}}
 
 
 def _ended(**more: Any) -> str | None:
@@ -121,44 +121,44 @@ def _ended(**more: Any) -> str | None:
         "id": "inc-1",
         "item": _ITEM,
         "origin": {"kind": "slack", "channel": "C", "alert": "e"},
-        "said": [{"user": ALERTED, "text": "x", "at": "", "attachments": []}],
+        "said": [{"user": ALERTS_USER, "text": "x", "at": "", "attachments": []}],
         **more,
     }
-    return BY_KIND["timer"](Case(cast(Incident, state), Turn(), ("gpu-001",)), cast(Assessment, None)).lifecycle
+    return HANDLERS_BY_KIND["timer"](IncidentContext(cast(IncidentState, state), TurnState(), ("gpu-001",)), cast(Assessment, None)).lifecycle
 
 
 async def i26_confirmed() -> None:
     """Nothing leaves for a tracker but what somebody was shown and confirmed, and once."""
     async with FakeAsyncRedis() as redis:
-        outbox, name = Outbox(redis, SetClock(NOW), tracker_box()), "inc-1 jira"
-        old = await outbox.draft(name, b'{"title": "old"}')
-        assert await outbox.take() == [], "I26: what was only shown leaves"
-        new = await outbox.draft(name, b'{"title": "new"}')
-        assert await outbox.put(name, old, "U1", once=True) is Clicked.OLD, "I26: what is not shown any more leaves"
-        assert await outbox.take() == [], "I26: what is not shown any more leaves"
-        assert await outbox.put(name, new, "U1", once=True) is Clicked.SENT
-        assert (await outbox.row(name)).document == b'{"title": "new"}', "I26: something else leaves than was shown"
-        assert len(await outbox.take()) == 1
-        assert await outbox.take() == [], "I26: two have it in hand at once"
-        assert await outbox.begin(name) is not None
-        assert await outbox.begin(name) is None, "I26: two have it in hand at once"
-        later = await outbox.draft(name, b'{"title": "later"}')
-        assert await outbox.put(name, later, "U2", once=True) is Clicked.BEFORE, "I26: it leaves twice"
+        outbox, name = Outbox(redis, SetClock(NOW), build_tracker_outbox_keys()), "inc-1 jira"
+        old = await outbox.save_draft(name, b'{"title": "old"}')
+        assert await outbox.claim_due() == [], "I26: what was only shown leaves"
+        new = await outbox.save_draft(name, b'{"title": "new"}')
+        assert await outbox.queue_draft(name, old, "U1", once=True) is ClickResult.OLD, "I26: what is not shown any more leaves"
+        assert await outbox.claim_due() == [], "I26: what is not shown any more leaves"
+        assert await outbox.queue_draft(name, new, "U1", once=True) is ClickResult.SENT
+        assert (await outbox.load_row(name)).document == b'{"title": "new"}', "I26: something else leaves than was shown"
+        assert len(await outbox.claim_due()) == 1
+        assert await outbox.claim_due() == [], "I26: two have it in hand at once"
+        assert await outbox.begin_sending(name) is not None
+        assert await outbox.begin_sending(name) is None, "I26: two have it in hand at once"
+        later = await outbox.save_draft(name, b'{"title": "later"}')
+        assert await outbox.queue_draft(name, later, "U2", once=True) is ClickResult.BEFORE, "I26: it leaves twice"
 
 
 async def i31_besieged() -> None:
     """Connections that are held and bodies that are sent slowly keep nobody out; what a head rules out is refused before its body is there."""
 
-    async def hear(request: InboundRequest) -> InboundAnswer:
-        return InboundAnswer(200, "heard")
+    async def hear(request: InboundRequest) -> InboundResponse:
+        return InboundResponse(200, "heard")
 
-    def judge(headers: Mapping[str, str]) -> InboundAnswer | None:
-        return None if headers.get("X-Key") == SECRET else InboundAnswer(401)
+    def judge(headers: Mapping[str, str]) -> InboundResponse | None:
+        return None if headers.get("X-Key") == SECRET else InboundResponse(401)
 
     long = 1e4
     limits = InboundLimits(2, 8, long, long, long, long)
     begun = f"POST /told HTTP/1.1\r\nHost: x\r\nX-Key: {SECRET}\r\nContent-Length: 4\r\n\r\n".encode()
-    async with serving("127.0.0.1", 0, [InboundRoute("/told", hear, 100, judge)], limits) as port:
+    async with serve_routes("127.0.0.1", 0, [InboundRoute("/told", hear, 100, judge)], limits) as port:
         for attack in (b"", begun):
             held = [await _said(port, attack) for _ in range(12)]
             ours = await _said(port, b"")
@@ -192,31 +192,31 @@ async def i29_routed() -> None:
     """By the first route whose every matcher holds, never where somebody else reads, never beyond a channel's own hosts, and an open episode stays."""
     routes = [{"channel": "C2", "matchers": ["team=a", 'name=~"Di.k"']}, {"channel": "C1", "matchers": ["team=a"]}]
     hosts = {"C1": ("gpu-001", "gpu-002"), "C2": ("gpu-001",)}
-    site = AlertSite.model_validate({"channel": "C1", "token": SECRET, "routes": routes})
-    now, disk = site.routing(hosts, ("gpu-001", "gpu-002")), {"team": "a", "name": "Disk"}
-    assert now.of(disk).channel == "C2", "I29: the first route does not win"
-    assert now.of({"team": "a", "name": "MyDisk"}).channel == "C1", "I29: a part of a value is the whole"
-    assert now.of({"team": "b", "name": "Disk"}).channel == "C1", "I29: one matcher of two is enough"
-    assert now.of(disk, shut=("C2",)).channel == "C1", "I29: it opens where others read"
-    assert site.routing({"C1": hosts["C1"]}).of(disk).channel == "C1", "I29: it opens where the operators are not"
-    assert now.placed(Alert("f", "Hot", firing=True, host="gpu-001", labels=disk))[1].channel == "C2"
-    assert now.placed(Alert("f", "Hot", firing=True, host="gpu-002", labels=disk))[1].channel == "C1", (
+    site = AlertConfig.model_validate({"channel": "C1", "token": SECRET, "routes": routes})
+    now, disk = site.build_routing(hosts, ("gpu-001", "gpu-002")), {"team": "a", "name": "Disk"}
+    assert now.find_place(disk).channel == "C2", "I29: the first route does not win"
+    assert now.find_place({"team": "a", "name": "MyDisk"}).channel == "C1", "I29: a part of a value is the whole"
+    assert now.find_place({"team": "b", "name": "Disk"}).channel == "C1", "I29: one matcher of two is enough"
+    assert now.find_place(disk, shut=("C2",)).channel == "C1", "I29: it opens where others read"
+    assert site.build_routing({"C1": hosts["C1"]}).find_place(disk).channel == "C1", "I29: it opens where the operators are not"
+    assert now.route_alert(Alert("f", "Hot", firing=True, host="gpu-001", labels=disk))[1].channel == "C2"
+    assert now.route_alert(Alert("f", "Hot", firing=True, host="gpu-002", labels=disk))[1].channel == "C1", (
         "I29: a channel is told of others' hosts"
     )
-    then = AlertSite.model_validate({"channel": "C1", "token": SECRET}).routing(hosts)
+    then = AlertConfig.model_validate({"channel": "C1", "token": SECRET}).build_routing(hosts)
     async with FakeAsyncRedis() as redis:
-        book = AlertBook(redis)
+        book = AlertStore(redis)
 
         async def episode(sign: str, labels: Mapping[str, str], table: AlertRouting, shut: str = "") -> str:
             alert = Alert(sign, "Hot", firing=True, labels=labels)
-            places = OpenPlaces(table.sign, table.channels - {shut})
-            [found] = await book.episodes_of([Routed(*table.placed(alert, (shut,)))], places)
-            await book.note(found, [alert])
+            places = RoutingSnapshot(table.table_hash, table.channels - {shut})
+            [found] = await book.assign_episodes([RoutedAlert(*table.route_alert(alert, (shut,)))], places)
+            await book.store_alerts(found, [alert])
             return found
 
         first = await episode("a", disk, now)
-        assert await book.channel(first) == "C2", "I29: one cause in two channels is one episode"
+        assert await book.get_channel(first) == "C2", "I29: one cause in two channels is one episode"
         assert await episode("c", disk, then) == first, "I29: an episode that is open is doubled by another file"
         assert await episode("a", disk, then) == first, "I29: what fires moves with the file"
         assert await episode("b", {}, now) != first, "I29: one cause in two channels is one episode"
-        assert await book.channel(await episode("a", disk, then, shut="C2")) == "C1", "I29: it goes on where others read"
+        assert await book.get_channel(await episode("a", disk, then, shut="C2")) == "C1", "I29: it goes on where others read"

@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.incidents import diagnosis
 from bot.cards.text import BadId, mention_group
-from graph.engine.assess import assess
-from graph.engine.belief import DIFFERENCES, LOW_TRUST_CAP
-from graph.ladders.build import Yard, ladders_for
-from graph.ladders.moves import News, climb
-from graph.model.client import Model
-from graph.model.reasoner import Choices, Declined, IdeaChoices, Judgement, Material, Reading
-from graph.state import Hypothesis, Ladder
+from graph.engine.assess import assess_facts
+from graph.engine.belief import DIFFERENCE_KEYS, MAX_LOW_TRUST_LOG_ODDS
+from graph.ladders.build import PlanContext, build_remediations
+from graph.ladders.moves import RemediationEvent, advance
+from graph.model.client import ModelReasoner
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, Judgement, PromptMaterial, ReportExtraction
+from graph.state import Hypothesis, Remediation
 from kb.taxonomy.labels import Taxonomy
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
@@ -58,7 +58,7 @@ from tests.support.fakes_actions import FABRIC, HUNG, well
 from tests.support.fakes_actions import TAXONOMY as REPAIRS
 from tests.support.fakes_graph import LOST, SLOW_LINK, Past, clue, fact, healthy, instead, leaf, lens
 from tools.checks import CHECKS
-from tools.fact import Fact, Status, Value, blind
+from tools.fact import Fact, Status, Value, build_unobserved_fact
 
 STORIES = ("i1_reached", "i13_told", "i14_shown", "i16_answered", "i17_cited", "i18_weighed", "i20_returned", "i22_replayed", "i30_taught")
 SECRET = "hx7-Qq29ZfLm41"
@@ -127,7 +127,7 @@ class Case(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.site, self.ticket = Site(), Ticket()
         self.lessons: list[Past] = []
-        self.rows: list[Ladder] = []
+        self.rows: list[Remediation] = []
         self.proved: set[str] = set()
         self.unseen: set[str] = set()
         self.returned: set[str] = set()
@@ -245,7 +245,7 @@ class Case(RuleBasedStateMachine):
 
     def shown(self, played: Played) -> None:
         """The report's card mentions nobody, links nowhere, hides nothing, and tells no secret."""
-        card = diagnosis.render("inc-1", played.report, titles={HUNG: "<!here> hung"})
+        card = diagnosis.render_diagnosis("inc-1", played.report, titles={HUNG: "<!here> hung"})
         assert is_safe(card), "I14: a control token, a link or something hidden reached the card"
         assert fits(card), "I14: a card that Slack refuses"
         everywhere = json.dumps([card.blocks, card.text]) + played.transcript()
@@ -254,7 +254,7 @@ class Case(RuleBasedStateMachine):
     @rule(host=HOSTILE, words=st.lists(HOSTILE, min_size=1, max_size=3), says=HOSTILE)
     def an_action_is_shown(self, host: str, words: list[str], says: str) -> None:
         record = record_of(target=host, via=host, command=tuple(words), args={"bdf": words[0]}, says=says)
-        card = approval.render(Shown(record, GROUP))
+        card = approval.render_approval_card(ApprovalCardView(record, GROUP))
         assert is_safe(card), "I14: a control token, a link or something hidden reached an action's card"
         assert fits(card)
         if "Too large to approve" not in card.text:
@@ -316,26 +316,26 @@ class Case(RuleBasedStateMachine):
     async def asked(self, voice: str) -> None:
         """Every question: an answer names what was offered or is none; a budget ends it; a dead endpoint is left alone."""
         endpoint = Scripted(voice)
-        model = Model(endpoint, budget=BUDGET)
+        model = ModelReasoner(endpoint, budget=BUDGET)
         for turn in range(3):
             for incident in ("a", "b", "c"):
                 name = f"{incident}{turn}"
-                reading = await model.read(name, Material("slow", findings="Xid 79"), HOSTS, {LOST: "Lost", HUNG: "Hung"})
-                named = set() if isinstance(reading, Declined) else {label for label, _ in reading.causes}
+                reading = await model.extract_report(name, PromptMaterial("slow", findings="Xid 79"), HOSTS, {LOST: "Lost", HUNG: "Hung"})
+                named = set() if isinstance(reading, DeclinedAnswer) else {label for label, _ in reading.causes}
                 assert named <= {LOST, HUNG}, "I16: a cause that was not offered"
-                verdict = await model.judge(name, Hypothesis(label=LOST), ["Xid 79"])
-                assert isinstance(verdict, Declined) or set(verdict.cites) <= {0}, "I16: a finding that was not shown"
-                choices = Choices({"why": "wants reasons"}, HOSTS, (LOST,), ("smi",), ("reboot",))
-                wish = await model.intent(name, "why?", choices)
-                assert isinstance(wish, Declined) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
-                assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, Reading | Judgement)]
-                ideas = await model.explore(
-                    f"{name}+", Material("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"})
+                verdict = await model.judge_hypothesis(name, Hypothesis(label=LOST), ["Xid 79"])
+                assert isinstance(verdict, DeclinedAnswer) or set(verdict.cites) <= {0}, "I16: a finding that was not shown"
+                choices = IntentChoices({"why": "wants reasons"}, HOSTS, (LOST,), ("smi",), ("reboot",))
+                wish = await model.classify_intent(name, "why?", choices)
+                assert isinstance(wish, DeclinedAnswer) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
+                assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, ReportExtraction | Judgement)]
+                ideas = await model.propose_ideas(
+                    f"{name}+", PromptMaterial("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"})
                 )
-                looks = () if isinstance(ideas, Declined) else [look for idea in ideas.ideas for look in idea.looks]
+                looks = () if isinstance(ideas, DeclinedAnswer) else [look for idea in ideas.ideas for look in idea.looks]
                 assert set(looks) <= {"smi"}, "I16: a look that was not offered"
-                await model.critique(name, ["it is lost"], ["Xid 79"])
-                assert model.spent(name).calls <= BUDGET.calls, "I16: more calls than the incident may make"
+                await model.critique_claims(name, ["it is lost"], ["Xid 79"])
+                assert model.get_spend(name).calls <= BUDGET.calls, "I16: more calls than the incident may make"
         if voice in ("dead", "slow"):
             assert len(endpoint.asked) <= 3, "I16: an endpoint that fails is asked on and on"
             self.seen("a failing endpoint rests")
@@ -393,8 +393,8 @@ class Case(RuleBasedStateMachine):
         """Where every check that decides timed out on one host, the cause is not ruled out."""
         for label, checks in DECIDES.items():
             rows = [row for row in well(*HOSTS) if (row.host, row.check) not in {(host, check) for check in checks}]
-            dark = [blind(check, Status.TIMEOUT, "timed out", host) for check in checks]
-            standing = assess([*rows, *dark], lens(TAXONOMY), HOSTS, None, T0).standings[label]
+            dark = [build_unobserved_fact(check, Status.TIMEOUT, "timed out", host) for check in checks]
+            standing = assess_facts([*rows, *dark], lens(TAXONOMY), HOSTS, None, T0).label_verdicts[label]
             assert standing.verdict != "rejected", f"I17: {label} ruled out, and nobody could look for it on {host}"
 
     # -- I18: more for it, more sure; noise is noise ----------------------------------------------------------------
@@ -405,59 +405,59 @@ class Case(RuleBasedStateMachine):
 
     def weighed(self, sick: list[Fact], noise: list[tuple[str, Value]], drop: int) -> None:
         facts = instead(well(*HOSTS), *sick)
-        now = assess(facts, lens(TAXONOMY), HOSTS, None, T0)
-        for label, standing in now.standings.items():
+        now = assess_facts(facts, lens(TAXONOMY), HOSTS, None, T0)
+        for label, standing in now.label_verdicts.items():
             support = [match.fact for match in standing.best.support]
             if support:
                 gone = support[drop % len(support)]
-                less = assess([row for row in facts if row is not gone], lens(TAXONOMY), HOSTS, None, T0)
-                assert less.standings[label].confidence <= standing.confidence, f"I18: {label} is surer without {gone.line}"
+                less = assess_facts([row for row in facts if row is not gone], lens(TAXONOMY), HOSTS, None, T0)
+                assert less.label_verdicts[label].confidence <= standing.confidence, f"I18: {label} is surer without {gone.line}"
                 self.seen("a supporting fact removed")
                 self.seen("one of several supporting facts removed", when=len(support) > 1)
-        louder = assess([*facts, *(written(host, lie) for host, lie in noise if lie != ALL_WELL)], lens(TAXONOMY), HOSTS, None, T0)
-        for row in now.root_causes():
-            same = [other for other in louder.root_causes() if (other.label, other.hosts) == (row.label, row.hosts)]
+        louder = assess_facts([*facts, *(written(host, lie) for host, lie in noise if lie != ALL_WELL)], lens(TAXONOMY), HOSTS, None, T0)
+        for row in now.list_root_causes():
+            same = [other for other in louder.list_root_causes() if (other.label, other.hosts) == (row.label, row.hosts)]
             assert same, f"I18: noise flips {row.label}"
             self.seen("noise beside a proven cause", when=bool(noise))
-        denied = assess([*facts, *(written(host, ALL_WELL) for host in HOSTS)], lens(TAXONOMY), HOSTS, None, T0)
-        least = now.standings[HUNG].best.log_odds - LOW_TRUST_CAP - 0.001
-        assert denied.standings[HUNG].best.log_odds >= least, "I18: a tenant's word outweighs what a machine says"
+        denied = assess_facts([*facts, *(written(host, ALL_WELL) for host in HOSTS)], lens(TAXONOMY), HOSTS, None, T0)
+        least = now.label_verdicts[HUNG].best.log_odds - MAX_LOW_TRUST_LOG_ODDS - 0.001
+        assert denied.label_verdicts[HUNG].best.log_odds >= least, "I18: a tenant's word outweighs what a machine says"
 
     async def i18_weighed(self, what: str, host: str) -> None:
         for drop in (0, 1):
             self.weighed([SUSPICION, MEASURED], [(host, ALL_WELL), ("n2", "nccl_timeout")], drop)
         self.weighed([FAULTS["hung"][2]], [("n1", ALL_WELL), ("n1", "nccl_timeout")], 0)
         rows = instead(healthy(*HOSTS), on(host, FAULTS["off the bus"][2]))
-        assert assess(rows, lens(), HOSTS, None, T0).finding == "diagnosed"
+        assert assess_facts(rows, lens(), HOSTS, None, T0).finding == "diagnosed"
         self.differs(host)
 
     def differs(self, host: str) -> None:
         """A host that differs from its peers, and nothing else, whatever the words say."""
-        for key in DIFFERENCES:
+        for key in DIFFERENCE_KEYS:
             row = fact(host, "base", key, "inactive", "service sssd", attrs={"most": "active", "hosts": 3, "of": 4, "before": "active"})
             cause = leaf(APART, "node", clue("apart", key, "value == 'inactive'", 6))
-            alone = assess([*well(*HOSTS), row], lens(Taxonomy({APART: cause}, {})), HOSTS, {APART: 2.0}, T0)
+            alone = assess_facts([*well(*HOSTS), row], lens(Taxonomy({APART: cause}, {})), HOSTS, {APART: 2.0}, T0)
             assert alone.by_label[APART][0].posterior <= MOST_OF_DIFFERENCE, "I18: a difference alone accuses"
-            assert not alone.root_causes(), "I18: a difference alone proves a cause"
+            assert not alone.list_root_causes(), "I18: a difference alone proves a cause"
 
     # -- I20: nothing comes back unproved ---------------------------------------------------------------------------
 
-    def yard(self) -> Yard:
-        return Yard("inc-1", T0, INVENTORY, REPAIRS, well(*HOSTS))
+    def yard(self) -> PlanContext:
+        return PlanContext("inc-1", T0, INVENTORY, REPAIRS, well(*HOSTS))
 
-    def fixes(self) -> list[Ladder]:
+    def fixes(self) -> list[Remediation]:
         """Two causes on one node."""
         named = (Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",)), Hypothesis(label=FABRIC, hosts=("n1",)))
         causes = [row.model_copy(update={"verdict": "confirmed", "confidence": 0.99}) for row in named]
-        return list(ladders_for(causes, self.yard()).ladders)
+        return list(build_remediations(causes, self.yard()).ladders)
 
     @rule(news=NEWS, which=st.integers(0, 1), ran=st.booleans())
     def a_fix_has_news(self, news: tuple[str, str], which: int, ran: bool) -> None:
         self.rows = self.rows or self.fixes()
         old = self.rows[which]
-        rung = old.now
+        rung = old.current_step
         kind, outcome = news
-        self.rows = climb(self.rows, News(kind, ladder=old.id, outcome=outcome, ran=ran, since=T0), self.yard())
+        self.rows = advance(self.rows, RemediationEvent(kind, ladder=old.id, outcome=outcome, ran=ran, since=T0), self.yard())
         row = self.rows[which]
         treats = rung is not None and rung.part == "fix" and old.waiting_for == "approval" and not old.outcome
         if treats and kind == "done" and outcome in GOOD:
@@ -467,13 +467,13 @@ class Case(RuleBasedStateMachine):
         if treats and (kind == "failed" or (kind == "done" and outcome not in GOOD)):
             self.seen("a remedy that did not help")
             assert row.outcome or row.rung > old.rung or not ran, "I20: after a remedy that did not help comes something heavier, or people"
-            assert not row.now or row.outcome or row.now.part != "restore", "I20: after a remedy that did not help comes no return"
+            assert not row.current_step or row.outcome or row.current_step.part != "restore", "I20: after a remedy that did not help comes no return"
         self.comes_back(old, row)
 
-    def comes_back(self, old: Ladder, row: Ladder) -> None:
+    def comes_back(self, old: Remediation, row: Remediation) -> None:
         """A node is put up for its return only where its fix held, and no other on it is left undone."""
         for peer in self.rows:
-            if not (peer.open and peer.now and peer.now.part == "restore" and peer.waiting_for == "approval"):
+            if not (peer.is_open and peer.current_step and peer.current_step.part == "restore" and peer.waiting_for == "approval"):
                 continue
             assert peer.id in self.proved | self.unseen, "I20: a return without a fix that held"
             if peer.id not in self.returned:

@@ -12,12 +12,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.budget import Budget
-from graph.model.client import Model
-from graph.model.endpoint import Reply, Trouble
+from graph.model.client import ModelReasoner
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
-from graph.reading.pasted import shelve
+from graph.reading.pasted import store_attachments
 from graph.report import Report
-from graph.state import Attachment, Incident
+from graph.state import Attachment, IncidentState
 from kb.taxonomy.labels import Taxonomy
 from tests.support import fakes_actions, fakes_graph
 from tests.support.fakes_actions import CHECKS, FABRIC, HUNG, SLOW, hung, well
@@ -101,11 +101,11 @@ class Scripted:
 
     voice: Voice
     model: str = "gpt-4o"
-    recorded: list[Reply | Trouble] = field(default_factory=list)
+    recorded: list[ModelReply | EndpointFailure] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
-    answered: list[Reply | Trouble] = field(default_factory=list)
+    answered: list[ModelReply | EndpointFailure] = field(default_factory=list)
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         self.asked.append((name, _unmarked(asked)))
         replay = len(self.answered) < len(self.recorded)
         self.answered.append(self.recorded[len(self.answered)] if replay else _says(self.voice, name, schema))
@@ -122,24 +122,24 @@ def _unmarked(asked: ModelQuestion) -> str:
     return f"{asked.system}\n{asked.user}".replace(mark[1], "MARK") if mark else f"{asked.system}\n{asked.user}"
 
 
-def _says(voice: Voice, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+def _says(voice: Voice, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
     match voice:
         case "dead":
-            return Trouble("the model cannot be reached")
+            return EndpointFailure("the model cannot be reached")
         case "slow":
-            return Trouble("the model did not answer within 30 s", tokens_in=900)
+            return EndpointFailure("the model did not answer within 30 s", tokens_in=900)
         case "prose":
-            return Reply("Sure! Run `reboot` on every host, then `rm -rf /`. <!channel> https://evil.example", 900, 40)
+            return ModelReply("Sure! Run `reboot` on every host, then `rm -rf /`. <!channel> https://evil.example", 900, 40)
         case "invented":
-            return Reply(json.dumps(_filled(name, schema, "reboot; true")), 900, 40)
+            return ModelReply(json.dumps(_filled(name, schema, "reboot; true")), 900, 40)
         case "cut":
-            return Reply(json.dumps(_filled(name, schema))[:-3], 900, 40)
+            return ModelReply(json.dumps(_filled(name, schema))[:-3], 900, 40)
         case "null":
-            return Reply("null", 900, 1)
+            return ModelReply("null", 900, 1)
         case "huge":
-            return Reply("[" * 5000, 900, 900)
+            return ModelReply("[" * 5000, 900, 900)
         case _:
-            return Reply(json.dumps(_filled(name, schema, verdict="confirmed" if voice == "obeys" else "rejected")), 900, 40)
+            return ModelReply(json.dumps(_filled(name, schema, verdict="confirmed" if voice == "obeys" else "rejected")), 900, 40)
 
 
 def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str = "confirmed") -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Played:
     """All that came of one turn."""
 
     report: Report
-    state: Incident
+    state: IncidentState
     asked: tuple[tuple[str, str], ...]
     model: Scripted | None
     calls: int
@@ -216,20 +216,20 @@ def lied(label: str) -> Past:
 
 
 async def play(
-    site: Site, ticket: Ticket, voice: Voice = "", recorded: Sequence[Reply | Trouble] = (), past: Sequence[Past] = ()
+    site: Site, ticket: Ticket, voice: Voice = "", recorded: Sequence[ModelReply | EndpointFailure] = (), past: Sequence[Past] = ()
 ) -> Played:
     """The ticket's turn, from words to report."""
     history = FakeHistory(list(past))
     world = World(fleet=FakeFleet(site.facts(), dict(site.dark), checks=CHECKS), taxonomy=TAXONOMY, history=history)
     scripted = Scripted(voice, recorded=list(recorded)) if voice else None
-    model = Model(scripted, budget=BUDGET) if scripted else None
+    model = ModelReasoner(scripted, budget=BUDGET) if scripted else None
     ports = replace(world.ports(), model=model, inventory=INVENTORY)
     graph = build_incident_graph(InMemorySaver())
     files = tuple(Attachment(name=name, text=text) for name, text in ticket.files)
-    given = await shelve(item(ticket.text, attachments=files), world.evidence)
+    given = await store_attachments(item(ticket.text, attachments=files), world.evidence)
     report = await run_turn(graph, ports, given, None)
     snapshot = await graph.aget_state({"configurable": {"thread_id": "inc-1"}})
     asked = tuple((ask.host, ask.check) for ask in world.fleet.asked)
-    calls = model.spent("inc-1").calls if model else 0
+    calls = model.get_spend("inc-1").calls if model else 0
     told = tuple(row.line for row in world.progress)
     return Played(report, snapshot.values, asked, scripted, calls, told)  # type: ignore[arg-type]  # the graph's own state

@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import CATALOGUE, KEY, OTHER_BOOT, POLICY, Desk, Host, expire_due
-from tools.acting.run import start
+from tools.acting.run import start_action
 from tools.action import Action
 from tools.ledger.brakes import Brakes
-from tools.ledger.journal import insist
+from tools.ledger.journal import retry_until_settled
 from tools.ledger.seal import Seal
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -322,7 +322,7 @@ class Life(RuleBasedStateMachine):
     async def _stale_starts_nothing(self, stale: Any) -> None:
         if stale.may_start:
             before = self.desk.host.effects.total()
-            await start(stale, self.desk.host)
+            await start_action(stale, self.desk.host)
             assert self.desk.host.effects.total() == before, "I2: a worker that slept through its claim has no effect"
             self.seen("stale start refused by the host")
 
@@ -429,7 +429,7 @@ class Life(RuleBasedStateMachine):
             card = await self.approved(where, incident)
             held = await self.claim(card)
             if started:
-                await start(held, self.desk.host)
+                await start_action(held, self.desk.host)
                 self.ran = True
             if self.now(process) <= card.beat_until:  # a clock that is ahead by more than a heartbeat makes holders look dead
                 assert await self.books[process].adopt(card.action.approval, "w9") is None, "I2: a living holder is left alone"
@@ -481,7 +481,7 @@ class Life(RuleBasedStateMachine):
                 await self.click(card, "T1:CID")
             case "action":
                 worse = replace(card.action, command=("rm", "-rf", "/"))
-                await redis.hset(key, mapping={"action": worse.canonical(), "digest": worse.digest})
+                await redis.hset(key, mapping={"action": worse.to_canonical_json(), "digest": worse.digest})
             case "start_by":
                 self.go(301)
                 await redis.hset(key, "start_by", FAR)
@@ -501,7 +501,7 @@ class Life(RuleBasedStateMachine):
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: what an earlier key signed is not started"
         await self._nothing_is_put_up(self.books[process], here)
         self.high = self.now()
-        await insist(lambda: self.books[0]._takes_over("T1:BOB"))
+        await retry_until_settled(lambda: self.books[0]._takes_over("T1:BOB"))
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
         before = await self.desk.dump()
         for replica in old:
@@ -565,23 +565,23 @@ class Life(RuleBasedStateMachine):
         half = await self.propose(where, "inc-1", quorum=2)
         at = datetime.fromtimestamp(self.now() + 1, UTC).isoformat()
         vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", at, "made-up")
-        await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", Seal(key).vote(vote))
+        await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", Seal(key).sign_vote(vote))
         half.forged = True
         await self.click(half, "T1:ANN")
         for whole, stolen in ((False, Seal(key)), (True, Seal(key, (b"another, that signs nothing",)))):
             card = await self.propose(where, "inc-1")
             action, start_by = card.action, round((self.now() + 299) * 1000)
             votes = [records.Vote(action.approval, action.digest, who, "approve", at, f"made-up-{who}") for who in sorted(APPROVERS)]
-            await self.redis.hset(self.desk.key("votes", action.approval), mapping={vote.voter: stolen.vote(vote) for vote in votes})
+            await self.redis.hset(self.desk.key("votes", action.approval), mapping={vote.voter: stolen.sign_vote(vote) for vote in votes})
             row: dict[str, Any] = {
                 "state": "approved",
                 "start_by": start_by,
-                "approved": stolen.approved(action.approval, action.digest, start_by),
+                "approved": stolen.sign_approval(action.approval, action.digest, start_by),
             }
             if whole:
                 record, until = self.desk.key("apr", action.approval), round(card.decide_by * 1000)
                 kept = {name.decode(): value.decode() for name, value in (await cast(Any, self.redis).hgetall(record)).items()}
-                row |= {"mac": stolen.request(kept["action"], kept["request"], int(kept["proposed_at"]), until)}
+                row |= {"mac": stolen.sign_request(kept["action"], kept["request"], int(kept["proposed_at"]), until)}
             await cast(Any, self.redis).hset(self.desk.key("apr", action.approval), mapping=row)
             card.forged = True
             card.state, card.yes, card.start_by = "approved", set(APPROVERS), self.now() + 299

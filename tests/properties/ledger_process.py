@@ -21,7 +21,7 @@ from tools.ledger.record import Refused
 
 
 async def claim(ledger: Ledger, approval: str, name: str) -> Any:
-    row = await ledger.record(approval)
+    row = await ledger.get_record(approval)
     held = await ledger.claim(approval, row.digest, name, policy=POLICY, catalogue=CATALOGUE, authorised=PEOPLE)
     print(f"claimed {approval}", flush=True)
     return held
@@ -42,7 +42,7 @@ async def race(redis: Redis, ledger: Ledger, name: str, processes: int, approval
 async def hold(ledger: Ledger, name: str, approval: str, node: list[str]) -> None:
     held = await claim(ledger, approval, name)
     if node:
-        said = await act.start(held, OneNode(Node(Path(node[0]))))
+        said = await act.start_action(held, OneNode(Node(Path(node[0]))))
         assert said.word == "started", said
     print("holding", flush=True)
     await asyncio.Event().wait()

@@ -4,8 +4,8 @@ import asyncio
 
 from fakeredis import FakeAsyncRedis
 
-from graph.actions.carry_out import _still_there, begin
-from graph.actions.fault import _by_boot
+from graph.actions.carry_out import _verify_fault_present, claim_action
+from graph.actions.fault import _check_by_boot
 from tests.graph import test_fault as stories
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
@@ -13,19 +13,19 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the fault is not read again",
         "I11",
-        (Edit(begin, "await _still_there(seen, ports)"),),
+        (Edit(claim_action, "await _still_there(seen, ports)"),),
         stories.test_what_is_mended_before_the_start_is_not_treated,
     ),
     Mutant(
         "a fault that could not be looked at counts as there",
         "I11",
-        (Edit(_still_there, "found.answer == 'unseen'", "False"),),
+        (Edit(_verify_fault_present, "found.answer == 'unseen'", "False"),),
         stories.test_what_cannot_be_looked_at_does_not_start,
     ),
     Mutant(
         "a line of the log stands for every boot",
         "I11",
-        (Edit(_by_boot, "boot != fault.boot_id", "False"),),
+        (Edit(_check_by_boot, "boot != fault.read_boot_id", "False"),),
         stories.test_a_line_of_the_log_is_no_fault_of_another_boot,
     ),
 )

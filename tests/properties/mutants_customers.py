@@ -1,36 +1,36 @@
 """Safety bugs seeded into scope and identity: whom an incident speaks of, and who somebody is. The story named beside a mutant must catch it."""
 
-from bot.cards.customers.before import _what
-from bot.cards.customers.view import CustomerReader
-from bot.policy.channels import colleague, customers_row, person
-from bot.policy.leaks import Inside
-from bot.slack.context import Surface
-from bot.slack.customers.door import CustomerDoor
-from bot.slack.customers.telling import Telling
-from bot.slack.incoming.approval_clicks import press
-from bot.slack.incoming.clicker import voter_of
+from bot.cards.customers.before import _describe_cause
+from bot.cards.customers.view import TenantViewContext
+from bot.policy.channels import require_colleague, find_tenant_channel, parse_person
+from bot.policy.leaks import LeakDetector
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import TenantHandlers
+from bot.slack.customers.telling import TenantUpdateHandlers
+from bot.slack.incoming.approval_clicks import handle_click
+from bot.slack.incoming.clicker import parse_voter
 from bot.slack.people import People
-from graph.incident.lifecycle import answered
-from graph.incident.summarise import _asked_of_job
-from graph.incident.visible import _in_place, scope_of, visible_hosts, visible_names
-from graph.learning.lessons import drafted
+from graph.incident.lifecycle import is_settled_for_tenant
+from graph.incident.summarise import _query_job_hosts
+from graph.incident.visible import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
+from graph.learning.lessons import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
-from kb.names import _folded
+from kb.names import _fold_char
 from tests.properties.customer_files import i27_causes, i27_files, i27_flips, i27_handed, i27_heads, i27_roots
 from tests.properties.customer_stories import STORIES as STORIES_WITHOUT_SLACK
 from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i27_who, i27_words
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.job_files import owned_logs
+from tools.checks.job_files import split_logs_by_owner
 from tools.checks.job_logs import Logs, Way, below
-from tools.inventory.jobs import SlurmJobs
+from tools.inventory.jobs import SlurmJobFinder
 
 STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
 _ALL_CROSS = Edit(
-    CustomerReader.crosses,
+    TenantViewContext.is_visible_cause,
     "not row.evidence or not all((self.machines.withholds(found.host, found.check, found.source) for found in row.evidence))",
     "True",
 )
@@ -39,13 +39,13 @@ _ANY_FILE = Edit(
 )
 
 CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("a customer widens the look by naming a host", "I27", (Edit(scope_of, "item.data.get(SIDE) == CUSTOMER", "False"),), i27_scope),
+    Mutant("a customer widens the look by naming a host", "I27", (Edit(build_host_scope, "item.data.get(SIDE) == CUSTOMER", "False"),), i27_scope),
     Mutant(
         "a customer's incident sees every host of the operators' channel",
         "I27",
         (
             Edit(
-                _in_place, "tuple((name for name in own if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else own", "own"
+                _list_channel_hosts, "tuple((name for name in own if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else own", "own"
             ),
         ),
         i27_scope,
@@ -53,19 +53,19 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a customer's channel sees every host",
         "I27",
-        (Edit(_in_place, "inventory.hosts[name].tenant == tenant", "inventory.hosts[name].tenant != ''"),),
+        (Edit(_list_channel_hosts, "inventory.hosts[name].tenant == tenant", "inventory.hosts[name].tenant != ''"),),
         i27_scope,
     ),
     Mutant(
         "the groups of a customer's channel are not read",
         "I27",
-        (Edit(visible_hosts, "not (origin.tenant and came and came.groups)", "True"),),
+        (Edit(list_visible_hosts, "not (origin.tenant and came and came.groups)", "True"),),
         i27_scope,
     ),
     Mutant(
         "what two customers call theirs means the host of one",
         "I27",
-        (Edit(visible_names, "aliases[host.alias.lower()] == 1", "host.alias"),),
+        (Edit(map_visible_names, "aliases[host.alias.lower()] == 1", "host.alias"),),
         i27_scope,
     ),
     Mutant(
@@ -73,7 +73,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         "I27",
         (
             Edit(
-                scope_of,
+                build_host_scope,
                 "Scope(tuple(dict.fromkeys((*own, *kept))), names, groups)",
                 "Scope(tuple(dict.fromkeys((*own, *kept))), visible_names(inventory, (*own, *kept)), groups)",
             ),
@@ -83,46 +83,46 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's job is looked for otherwise than none",
         "I27",
-        (Edit(SlurmJobs._at, "not mine(found.hosts)", "False"),),
+        (Edit(SlurmJobFinder._find_job_at, "not mine(found.hosts)", "False"),),
         i27_jobs,
     ),
     Mutant(
         "whose job it is is not asked",
         "I27",
-        (Edit(_asked_of_job, "ports.own_job is None or not (case.origin and case.origin.tenant)", "True"),),
+        (Edit(_query_job_hosts, "ports.own_job is None or not (case.origin and case.origin.tenant)", "True"),),
         i27_jobs,
     ),
     Mutant(
         "another customer's name passes the check of words",
         "I27",
-        (Edit(Inside._names, "self._others", "()"),),
+        (Edit(LeakDetector._find_names, "self._others", "()"),),
         i27_words,
     ),
     Mutant(
         "what another customer calls their host passes it",
         "I27",
-        (Edit(Inside._machines, "(host.name, host.address, host.alias)", "(host.name, host.address)"),),
+        (Edit(LeakDetector._foreign_machines, "(host.name, host.address, host.alias)", "(host.name, host.address)"),),
         i27_words,
     ),
-    Mutant("a host within a range passes it", "I27", (Edit(Inside._hosts, "machines.found(said.text)", "()"),), i27_words),
-    Mutant("an invisible letter hides a host from it", "I27", (Edit(_folded, "kind not in _UNSEEN", "True"),), i27_words),
+    Mutant("a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.found(said.text)", "()"),), i27_words),
+    Mutant("an invisible letter hides a host from it", "I27", (Edit(_fold_char, "kind not in _UNSEEN", "True"),), i27_words),
     Mutant(
-        "whose workspace somebody is of is where the app is", "I27", (Edit(voter_of, "user['team_id']", "payload['team']['id']"),), i27_who
+        "whose workspace somebody is of is where the app is", "I27", (Edit(parse_voter, "user['team_id']", "payload['team']['id']"),), i27_who
     ),
     Mutant(
-        "a flag that Slack leaves out makes a full member", "I27", (Edit(person, "user.get(flag) is False", "not user.get(flag)"),), i27_who
+        "a flag that Slack leaves out makes a full member", "I27", (Edit(parse_person, "user.get(flag) is False", "not user.get(flag)"),), i27_who
     ),
-    Mutant("full members of another workspace are colleagues", "I27", (Edit(colleague, "who.team != team", "False"),), i27_who),
+    Mutant("full members of another workspace are colleagues", "I27", (Edit(require_colleague, "who.team != team", "False"),), i27_who),
     Mutant(
         "an organisation's id in place of a workspace's is ours",
         "I27",
-        (Edit(CustomerDoor._as_they_see, "arrival.user_team in ('', arrival.team)", "True"),),
+        (Edit(TenantHandlers._notify_operator, "arrival.user_team in ('', arrival.team)", "True"),),
         i27_people,
     ),
     Mutant(
         "an id of ours in another workspace tells a customer something",
         "I27",
-        (Edit(Telling._ours, "str(user.get('team_id') or '') != team", "False"),),
+        (Edit(TenantUpdateHandlers._authorize_operator, "str(user.get('team_id') or '') != team", "False"),),
         i27_people,
     ),
     Mutant(
@@ -130,7 +130,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         "I27",
         (
             Edit(
-                press,
+                handle_click,
                 "(str((payload.get('channel') or {}).get('id', '')), _thread(payload)) != (on.origin.channel, on.origin.thread_ts)",
                 "False",
             ),
@@ -140,37 +140,37 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a customer's button counts in any thread",
         "I27",
-        (Edit(CustomerDoor._theirs, "(origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))", "False"),),
+        (Edit(TenantHandlers._check_click_thread, "(origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))", "False"),),
         i27_threads,
     ),
     Mutant(
         "a channel given to somebody else shows what was reported there before",
         "I27",
-        (Edit(customers_row, "row.tenant == origin.tenant", "True"),),
+        (Edit(find_tenant_channel, "row.tenant == origin.tenant", "True"),),
         i27_bound,
     ),
     Mutant(
         "a channel that others read by now is served",
         "I27",
-        (Edit(Surface.admit, "await self.people.shared(place.channel)", "False"),),
+        (Edit(HandlerContext.admit_user, "await self.people.shared(place.channel)", "False"),),
         i27_shared,
     ),
     Mutant(
         "a process that remembers a channel does not hear that it turned shared",
         "I27",
-        (Edit(People.shared, "await self._heard(channel)", "None"),),
+        (Edit(People.is_shared, "await self._heard(channel)", "None"),),
         i27_shared,
     ),
     Mutant(
         "a log on a customer's machine is theirs whoever owns it",
         "I27",
-        (Edit(TenantMachines.may_hear, "check not in READS_FILES or self.owns(source)", "True"),),
+        (Edit(TenantMachines.may_see_fact, "check not in READS_FILES or self.owns(source)", "True"),),
         i27_files,
     ),
     Mutant(
         "a job on machines of several customers is each one's",
         "I27",
-        (Edit(TenantMachines.owns, "all((node in self.nodes for node in nodes))", "any((node in self.nodes for node in nodes))"),),
+        (Edit(TenantMachines.owns_file, "all((node in self.nodes for node in nodes))", "any((node in self.nodes for node in nodes))"),),
         i27_files,
     ),
     Mutant(
@@ -188,29 +188,29 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a line of a log says whose the next one is",
         "I27",
-        (Edit(owned_logs, "line.endswith(mark)", "True"),),
+        (Edit(split_logs_by_owner, "line.endswith(mark)", "True"),),
         i27_heads,
     ),
     Mutant(
         "what our own people hand in is told to the customer",
         "I27",
-        (Edit(TenantMachines.may_hear, "source is not None and source.by == CUSTOMER", "True"),),
+        (Edit(TenantMachines.may_see_fact, "source is not None and source.by == CUSTOMER", "True"),),
         i27_handed,
     ),
     Mutant(
         "a cause that nothing of theirs shows is told",
         "I27",
-        (Edit(Report.told_to_customer, "self.crossing is None", "True"), _ALL_CROSS),
+        (Edit(Report.tenant_root_causes, "self.crossing is None", "True"), _ALL_CROSS),
         i27_causes,
     ),
-    Mutant("a cause that was withheld is told of in a later incident", "I27", (Edit(_what, "not cause.inside", "True"),), i27_causes),
+    Mutant("a cause that was withheld is told of in a later incident", "I27", (Edit(_describe_cause, "not cause.inside", "True"),), i27_causes),
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
-        (Edit(drafted, "_withheld(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
+        (Edit(draft_lesson, "_withheld(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
         i27_causes,
     ),
-    Mutant("whoever was told nothing counts as answered", "I27", (Edit(answered, "not report.withheld", "True"),), i27_causes),
+    Mutant("whoever was told nothing counts as answered", "I27", (Edit(is_settled_for_tenant, "not report.withheld", "True"),), i27_causes),
     Mutant(
         "a log is opened through whatever folder bears its name by then",
         "I27",

@@ -2,27 +2,27 @@
 
 from bot.alerts import book
 from bot.alerts.alert import AlertTally
-from bot.alerts.book import AlertBook
-from bot.alerts.intake import admitted
+from bot.alerts.book import AlertStore
+from bot.alerts.intake import is_authorized
 from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
-from bot.inbound.webhook import verified
+from bot.inbound.webhook import verify_message
 from bot.run.http.guard import ConnectionGuard, RoutePool
 from bot.run.http.server import RouteHandler
-from bot.slack.http.signing import slack_sign
+from bot.slack.http.signing import verify_signature
 from bot.store import outbox
-from bot.store.heard import HeardOnce
-from graph.incident.answers.kinds import _not_by_itself
+from bot.store.heard import ReplayGuard
+from graph.incident.answers.kinds import _get_keep_open_reason
 from tests.properties.door_stories import STORIES, tell
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
 DOOR_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("whatever has Slack's headers is Slack's", "I23", (Edit(slack_sign, "not signed", "False"),)),
+    Mutant("whatever has Slack's headers is Slack's", "I23", (Edit(verify_signature, "not signed", "False"),)),
     Mutant(
         "Slack's signature is not over every byte",
         "I23",
         (
             Edit(
-                slack_sign,
+                verify_signature,
                 "SignatureVerifier(secret, FixedClock(now)).is_valid(body, timestamp, given)",
                 "SignatureVerifier(secret, FixedClock(now)).is_valid(body.rstrip(), timestamp, given)",
             ),
@@ -33,69 +33,69 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         "I23",
         (
             Edit(
-                slack_sign,
+                verify_signature,
                 "FixedClock(now)",
                 "FixedClock(max(now, datetime.fromtimestamp(int(timestamp), now.tzinfo)))",
             ),
         ),
     ),
-    Mutant("a message signed by nobody we know counts", "I23", (Edit(verified, "any(right)", "True"),)),
-    Mutant("a message of any age counts", "I23", (Edit(verified, "abs(now - at) > FRESH", "False"),)),
-    Mutant("any token admits an Alertmanager", "I23", (Edit(admitted, "any(right)", "bool(header)"),)),
+    Mutant("a message signed by nobody we know counts", "I23", (Edit(verify_message, "any(right)", "True"),)),
+    Mutant("a message of any age counts", "I23", (Edit(verify_message, "abs(now - at) > FRESH", "False"),)),
+    Mutant("any token admits an Alertmanager", "I23", (Edit(is_authorized, "any(right)", "bool(header)"),)),
     Mutant(
         "what was heard is forgotten at once",
         "I24",
-        (Edit(HeardOnce.hearing, "self._redis.set(key, Hearing.BEFORE, ex=self._lasts)", "self._redis.delete(key)"),),
+        (Edit(ReplayGuard.guard_message, "self._redis.set(key, Hearing.BEFORE, ex=self._lasts)", "self._redis.delete(key)"),),
     ),
-    Mutant("what could not be stored counts as heard", "I24", (Edit(HeardOnce.hearing, "await self._redis.delete(key)"),)),
-    Mutant("two hear one message", "I24", (Edit(HeardOnce.hearing, "nx=True"),)),
-    Mutant("what is not listed counts as over", "I25", (Edit(AlertTally.over, "not self.left", "True"),)),
-    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_not_by_itself, "case.ladders", "False"),)),
-    Mutant("people who speak to each other are nobody", "I25", (Edit(_not_by_itself, "case.item.data.get('people')", "False"),)),
+    Mutant("what could not be stored counts as heard", "I24", (Edit(ReplayGuard.guard_message, "await self._redis.delete(key)"),)),
+    Mutant("two hear one message", "I24", (Edit(ReplayGuard.guard_message, "nx=True"),)),
+    Mutant("what is not listed counts as over", "I25", (Edit(AlertTally.is_resolved, "not self.left", "True"),)),
+    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_get_keep_open_reason, "case.ladders", "False"),)),
+    Mutant("people who speak to each other are nobody", "I25", (Edit(_get_keep_open_reason, "case.item.data.get('people')", "False"),)),
     Mutant(
         "an older form sends what is shown now",
         "I26",
-        (Edit(outbox.PUT, "if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end"),),
+        (Edit(outbox.PUT_SCRIPT, "if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end"),),
     ),
     Mutant(
         "a second click sends a second ticket",
         "I26",
-        (Edit(outbox.PUT, "if ARGV[7] == '1' and redis.call('HEXISTS', KEYS[1], 'digest') == 1 and not refused then return 0 end"),),
+        (Edit(outbox.PUT_SCRIPT, "if ARGV[7] == '1' and redis.call('HEXISTS', KEYS[1], 'digest') == 1 and not refused then return 0 end"),),
     ),
     Mutant(
         "two senders have one row",
         "I26",
-        (Edit(outbox.TAKE, "for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end"),),
+        (Edit(outbox.CLAIM_DUE_SCRIPT, "for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end"),),
     ),
-    Mutant("two senders begin with one row", "I26", (Edit(outbox.BEGIN, "redis.call('HSET', KEYS[1], 'held', ARGV[2])"),)),
-    Mutant("the last route wins", "I29", (Edit(AlertRouting.of, "self.routes", "reversed(self.routes)"),)),
-    Mutant("a part of a value is the whole", "I29", (Edit(LabelMatcher.holds, "self.pattern.fullmatch", "self.pattern.search"),)),
+    Mutant("two senders begin with one row", "I26", (Edit(outbox.BEGIN_SCRIPT, "redis.call('HSET', KEYS[1], 'held', ARGV[2])"),)),
+    Mutant("the last route wins", "I29", (Edit(AlertRouting.find_place, "self.routes", "reversed(self.routes)"),)),
+    Mutant("a part of a value is the whole", "I29", (Edit(LabelMatcher.matches, "self.pattern.fullmatch", "self.pattern.search"),)),
     Mutant("one matcher of several is enough", "I29", (Edit(AlertRoute.matches, "all", "any"),)),
-    Mutant("a route leads into any channel", "I29", (Edit(AlertRouting.of, "route.channel in self.hosts", "True"),)),
-    Mutant("a route leads into a channel that others read", "I29", (Edit(AlertRouting.of, "route.channel not in shut", "True"),)),
+    Mutant("a route leads into any channel", "I29", (Edit(AlertRouting.find_place, "route.channel in self.hosts", "True"),)),
+    Mutant("a route leads into a channel that others read", "I29", (Edit(AlertRouting.find_place, "route.channel not in shut", "True"),)),
     Mutant(
         "a channel is told of hosts that are none of its business",
         "I29",
         (
             Edit(
-                AlertRouting.placed,
+                AlertRouting.route_alert,
                 "not known and place.channel != self.default and self._named(alert.host, '')",
                 "False and self._named(alert.host, '')",
             ),
         ),
     ),
-    Mutant("a cause has one episode in all channels", "I29", (Edit(AlertBook._episode, "place.channel", "min(places.channels)"),)),
-    Mutant("another file doubles an open episode", "I29", (Edit(book.BEGIN, "if was[1] ~= table_ and", "if false and"),)),
+    Mutant("a cause has one episode in all channels", "I29", (Edit(AlertStore._find_or_begin_episode, "place.channel", "min(places.channels)"),)),
+    Mutant("another file doubles an open episode", "I29", (Edit(book.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),)),
     Mutant(
         "what fires moves with the file",
         "I29",
         (
-            Edit(AlertBook._goes_on, "alert.firing", "False"),
-            Edit(book.BEGIN, "if was[1] ~= table_ and", "if false and"),
+            Edit(AlertStore._is_firing_in_episode, "alert.firing", "False"),
+            Edit(book.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),
         ),
     ),
     Mutant(
-        "an episode goes on where others read", "I29", (Edit(AlertBook._goes_on, "await self.channel(episode) in places.channels", "True"),)
+        "an episode goes on where others read", "I29", (Edit(AlertStore._is_firing_in_episode, "await self.channel(episode) in places.channels", "True"),)
     ),
     Mutant("held connections keep others out", "I31", (Edit(ConnectionGuard.accept, "not self._waiting", "True"),)),
     Mutant(
@@ -104,7 +104,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         (Edit(ConnectionGuard.accept, "next(iter(self._waiting))", "next(reversed(self._waiting))"),),
     ),
     Mutant("slow bodies keep others out", "I31", (Edit(RoutePool._make_room, "not self._reading", "True"),)),
-    Mutant("a head is not judged", "I31", (Edit(RouteHandler._answer, "self._route.judge(request.headers)", "None"),)),
+    Mutant("a head is not judged", "I31", (Edit(RouteHandler._answer_request, "self._route.judge(request.headers)", "None"),)),
 )
 
 

@@ -7,29 +7,29 @@ import secrets
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 
-from bot.cards.text import _escape, _seen, _slack_id
-from graph.engine.assess import Assessment, cite
-from graph.engine.belief import Belief, _weigh, beliefs
+from bot.cards.text import _escape_mrkdwn, _make_visible, _require_slack_id
+from graph.engine.assess import Assessment, cite_evidence
+from graph.engine.belief import Belief, _weigh_clues, compute_beliefs
 from graph.engine.coverage import Coverage
-from graph.engine.prior import past_priors, read_priors
-from graph.engine.verdict import stand
-from graph.incident.conclude import _cost
-from graph.incident.reflect import _sway
-from graph.incident.thinking.checked import checked
-from graph.ladders.build import approval_of
-from graph.ladders.ends import _released
-from graph.ladders.moves import _done, _failed
-from graph.ladders.steps import _address
+from graph.engine.prior import compute_past_priors, compute_model_priors
+from graph.engine.verdict import judge_label
+from graph.incident.conclude import _compute_costs
+from graph.incident.reflect import _compute_shift
+from graph.incident.thinking.checked import verify_conclusion
+from graph.ladders.build import build_approval_id
+from graph.ladders.ends import _request_return
+from graph.ladders.moves import _handle_done, _handle_failed
+from graph.ladders.steps import _find_pci_address
 from graph.model.budget import Budget
-from graph.model.client import Breaker, Model
-from graph.reading.pasted import shelve
+from graph.model.client import CircuitBreaker, ModelReasoner
+from graph.reading.pasted import store_attachments
 from tests.properties.incident_machine import STORIES, live
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 from tools.checks.row import _fill_word
-from tools.nodekit.generate import _arguments, _tests
+from tools.nodekit.generate import _render_arguments, _render_kind_tests
 from tools.remedies.row import check_args
-from tools.ssh.batch import Look
-from tools.ssh.client import remote_command
+from tools.ssh.batch import BatchCommand
+from tools.ssh.client import build_remote_command
 
 MACHINE_SETTINGS = settings(
     max_examples=1,
@@ -49,19 +49,19 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "a slot takes whatever it is given", "I1", (Edit(_fill_word, "not re.fullmatch(SLOTS[name], given) or '..' in given", "False"),)
     ),
     Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
-    Mutant("a command's words are not quoted", "I1", (Edit(remote_command, "shlex.join", '" ".join'),)),
-    Mutant("the words of commands that share a session are quoted once too seldom", "I1", (Edit(Look.word, "shlex.join", "' '.join"),)),
-    Mutant("the kit takes any argument", "I1", (Edit(_arguments, "'is_'", "': is_'"),)),
+    Mutant("a command's words are not quoted", "I1", (Edit(build_remote_command, "shlex.join", '" ".join'),)),
+    Mutant("the words of commands that share a session are quoted once too seldom", "I1", (Edit(BatchCommand.shell_word, "shlex.join", "' '.join"),)),
+    Mutant("the kit takes any argument", "I1", (Edit(_render_arguments, "'is_'", "': is_'"),)),
     Mutant(
         "the kit takes an argument that only begins well",
         "I1",
         (
             Edit(
-                _tests,
+                _render_kind_tests,
                 "f\"  case $1 in {' | '.join(kind.admits)}) return 0 ;; esac\"",
                 "f\"  case $1 in {'* | '.join(kind.admits)}*) return 0 ;; esac\"",
             ),
-            Edit(_tests, "f'  [ \"${{#1}}\" -le {kind.longest} ] || return 1'", "f'  : \"${{#1}}\" -le {kind.longest} '"),
+            Edit(_render_kind_tests, "f'  [ \"${{#1}}\" -le {kind.longest} ] || return 1'", "f'  : \"${{#1}}\" -le {kind.longest} '"),
         ),
     ),
     Mutant(
@@ -69,28 +69,28 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I13",
         (
             Edit(Belief.deciding, "may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))", "True"),
-            Edit(_weigh, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),
+            Edit(_weigh_clues, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),
         ),
     ),
     Mutant(
         "whatever a host calls an address reaches the command",
         "I13",
         (
-            Edit(_address, "re.fullmatch(KINDS['bdf'].pattern, address)", "address"),
+            Edit(_find_pci_address, "re.fullmatch(KINDS['bdf'].pattern, address)", "address"),
             Edit(check_args, "not re.fullmatch(KINDS[kind].pattern, value)", "False"),
         ),
     ),
     Mutant(
         "angle brackets are not escaped",
         "I14",
-        (Edit(_escape, "text.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')", "text.replace('&', '&amp;')"),),
+        (Edit(_escape_mrkdwn, "text.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')", "text.replace('&', '&amp;')"),),
     ),
     Mutant(
         "addresses can be clicked",
         "I14",
         (
             Edit(
-                _seen,
+                _make_visible,
                 "defang(visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)))",
                 "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
             ),
@@ -101,35 +101,35 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I14",
         (
             Edit(
-                _seen,
+                _make_visible,
                 "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
                 "text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)",
             ),
         ),
     ),
-    Mutant("anything can be mentioned", "I14", (Edit(_slack_id, "not SLACK_ID.fullmatch(value)", "False"),)),
-    Mutant("a report's secrets are kept", "I14", (Edit(shelve, "redact(without_fences(item.text))", "without_fences(item.text)"),)),
+    Mutant("anything can be mentioned", "I14", (Edit(_require_slack_id, "not SLACK_ID.fullmatch(value)", "False"),)),
+    Mutant("a report's secrets are kept", "I14", (Edit(store_attachments, "redact(without_fences(item.text))", "without_fences(item.text)"),)),
     Mutant(
-        "a cause that was not offered is taken", "I16", (Edit(Model.read, "offered([row.cause for row in answer.causes], ids, 'cause')"),)
+        "a cause that was not offered is taken", "I16", (Edit(ModelReasoner.extract_report, "offered([row.cause for row in answer.causes], ids, 'cause')"),)
     ),
-    Mutant("a look that was not offered is taken for an idea", "I16", (Edit(Model.explore, "offered(row.looks, ids['Looks'], 'look')"),)),
-    Mutant("an answer that cannot be read ends the turn", "I16", (Edit(Model._ask, "Unheard", "ZeroDivisionError"),)),
-    Mutant("a budget refuses nothing", "I16", (Edit(Budget.refuses, "so_far.calls >= self.calls", "False"),)),
-    Mutant("an endpoint that fails is asked on and on", "I16", (Edit(Breaker.note, "self._failures >= self.trips", "False"),)),
+    Mutant("a look that was not offered is taken for an idea", "I16", (Edit(ModelReasoner.propose_ideas, "offered(row.looks, ids['Looks'], 'look')"),)),
+    Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "Unheard", "ZeroDivisionError"),)),
+    Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),
+    Mutant("an endpoint that fails is asked on and on", "I16", (Edit(CircuitBreaker.record_result, "self._failures >= self.trips", "False"),)),
     Mutant(
         "a model's word proves a cause",
         "I16",
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
-            Edit(stand, "roots[0].deciding[0].says", "'somebody says so'"),
-            Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
-            Edit(read_priors, "MODEL_SWAY", "30.0"),
+            Edit(judge_label, "roots[0].deciding[0].says", "'somebody says so'"),
+            Edit(compute_beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
+            Edit(compute_model_priors, "MODEL_SWAY", "30.0"),
             Edit(
-                _sway,
+                _compute_shift,
                 '{"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}',
                 '{"confirmed": 30.0, "rejected": -30.0, "inconclusive": 0.0}',
             ),
-            Edit(checked, "not came.broken", "True"),
+            Edit(verify_conclusion, "not came.broken", "True"),
         ),
     ),
     Mutant(
@@ -137,48 +137,48 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I30",
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
-            Edit(stand, "roots[0].deciding[0].says", "'somebody says so'"),
-            Edit(beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
-            Edit(past_priors, "LIKE_BEFORE", "20.0"),
-            Edit(checked, "not came.broken", "True"),
+            Edit(judge_label, "roots[0].deciding[0].says", "'somebody says so'"),
+            Edit(compute_beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
+            Edit(compute_past_priors, "LIKE_BEFORE", "20.0"),
+            Edit(verify_conclusion, "not came.broken", "True"),
         ),
     ),
     Mutant(
         "what nobody could look at is well",
         "I17",
         (
-            Edit(Coverage.blind_spots, "sorted(self.blind.items())", "()"),
-            Edit(stand, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),
+            Edit(Coverage.list_unobserved_checks, "sorted(self.blind.items())", "()"),
+            Edit(judge_label, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),
         ),
     ),
     Mutant(
         "what nobody could look for is ruled out",
         "I17",
-        (Edit(stand, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),),
+        (Edit(judge_label, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),),
     ),
-    Mutant("a failed look is not said", "I17", (Edit(Assessment.could_not_look, "why[host][check] = reason"),)),
-    Mutant("evidence loses the digest of its output", "I17", (Edit(cite, "fact.sha256", "''"),)),
-    Mutant("evidence is cited of another host", "I17", (Edit(cite, "host=fact.host", "host='n3'"),)),
-    Mutant("two proofs are averaged", "I18", (Edit(_weigh, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
-    Mutant("a tenant's word outweighs a machine's", "I18", (Edit(_weigh, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),)),
+    Mutant("a failed look is not said", "I17", (Edit(Assessment.list_unobserved, "why[host][check] = reason"),)),
+    Mutant("evidence loses the digest of its output", "I17", (Edit(cite_evidence, "fact.sha256", "''"),)),
+    Mutant("evidence is cited of another host", "I17", (Edit(cite_evidence, "host=fact.host", "host='n3'"),)),
+    Mutant("two proofs are averaged", "I18", (Edit(_weigh_clues, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
+    Mutant("a tenant's word outweighs a machine's", "I18", (Edit(_weigh_clues, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),)),
     Mutant(
         "a difference to peers alone accuses a host",
         "I18",
-        (Edit(_weigh, "min(odds, ALONE) if _only_apart(matches) else odds", "odds"),),
+        (Edit(_weigh_clues, "min(odds, ALONE) if _only_apart(matches) else odds", "odds"),),
     ),
-    Mutant("what did not help counts as mended", "I20", (Edit(_done, "news.outcome not in GOOD", "False"),)),
-    Mutant("a node returns beside a fix that failed", "I20", (Edit(_released, "HELD", "()"),)),
+    Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "news.outcome not in GOOD", "False"),)),
+    Mutant("a node returns beside a fix that failed", "I20", (Edit(_request_return, "HELD", "()"),)),
     Mutant(
         "a command that failed is followed by the way back",
         "I20",
-        (Edit(_failed, "heavier(ladder, why, yard)", "next_rung(ladder, yard)"),),
+        (Edit(_handle_failed, "heavier(ladder, why, yard)", "next_rung(ladder, yard)"),),
     ),
     Mutant(
         "each look at a ladder makes up another action",
         "I22",
         (
             Edit(
-                approval_of,
+                build_approval_id,
                 "f'apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}'",
                 '"apr-" + token_hex(6)',
                 {"token_hex": secrets.token_hex},
@@ -190,14 +190,14 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I22",
         (
             Edit(
-                Assessment.hypothesis,
+                Assessment.build_hypothesis,
                 "min(standing.confidence, BEHIND) if hides or rivals else standing.confidence",
                 "standing.confidence - urandom(1)[0] / 9999",
                 {"urandom": os.urandom},
             ),
         ),
     ),
-    Mutant("a turn reads the machine's own clock", "I22", (Edit(_cost, "ports.clock.now", "datetime.now().astimezone"),)),
+    Mutant("a turn reads the machine's own clock", "I22", (Edit(_compute_costs, "ports.clock.now", "datetime.now().astimezone"),)),
 )
 
 

@@ -16,15 +16,15 @@ from tests.support.fakes_ledger import Desk
 from tests.tools import test_ledger as stories
 from tests.tools import test_ledger_keys as key_stories
 from tests.tools import test_ledger_older_rows as older_rows
-from tools.acting.run import start
+from tools.acting.run import start_action
 from tools.ledger import scripts
-from tools.ledger.audit import verify
-from tools.ledger.book import Book, kept_words
+from tools.ledger.audit import verify_chain
+from tools.ledger.book import LedgerReader, redact_note
 from tools.ledger.confirmed import LoggedStates
-from tools.ledger.journal import Journal, _signed_brakes
-from tools.ledger.ledger import Ledger, _becomes, _may_vote
-from tools.ledger.record import approving, requesters_of
-from tools.ledger.seal import Seal, _read, read_votes
+from tools.ledger.journal import Journal, _compute_brakes_digest
+from tools.ledger.ledger import Ledger, _compute_state_after_vote, _check_vote
+from tools.ledger.record import find_approvers, list_requesters
+from tools.ledger.seal import Seal, _parse_record_fields, parse_votes
 
 MACHINE_SETTINGS = settings(
     max_examples=2,
@@ -39,9 +39,9 @@ MACHINE_SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-UNCONFIRMED = Edit(Book._confirm, "await self._logged.confirm(seen)", "True")
+UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirm(seen)", "True")
 """The log is not asked what it says of an action. It sees all that other guards of an action's state see: a bug in one of those shows without it alone."""
-BRAKES_UNASKED = Edit(Ledger.claim, "await self._may_start(seen, look.brakes)")
+BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(seen, look.brakes)")
 """The same for the guards of brakes and locks."""
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -51,7 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(scripts.CLAIM, "if state() ~= 'approved' then return 'not_open '..state() end"),
             Edit(scripts.CLAIM, "or redis.call('HEXISTS', apr, 'claimed_at') == 1"),
-            Edit(Ledger._may_claim, "seen.state is not State.APPROVED", "False"),
+            Edit(Ledger._check_claim, "seen.state is not State.APPROVED", "False"),
             UNCONFIRMED,
         ),
     ),
@@ -69,13 +69,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an adopted claim reaches the host as a start",
         "I2",
-        (Edit(start, "not claim.may_start", "False"),),
+        (Edit(start_action, "not claim.may_start", "False"),),
         stories.test_whoever_adopts_a_silent_holders_action_may_only_find_out,
     ),
     Mutant(
         "a Redis that went back in time goes unnoticed",
         "I2",
-        (Edit(Journal.look, "length and text_of(row).partition(' ')[0] != seen_head", "False"),),
+        (Edit(Journal.read_head, "length and text_of(row).partition(' ')[0] != seen_head", "False"),),
         stories.test_a_redis_that_went_back_in_time_stops_everything_until_a_human_looked,
     ),
     Mutant(
@@ -99,31 +99,31 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "votes from before a card count for it",
         "I3",
-        (Edit(_read, "datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1)", "False"),),
+        (Edit(_parse_record_fields, "datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1)", "False"),),
         older_rows.test_votes_of_before_count_for_no_card_put_up_anew,
     ),
     Mutant(
         "an entry taken out of the log goes unnoticed",
         "I8",
-        (Edit(LoggedStates._check, "audit.signer(self._seal, before, line, head)", "True"),),
+        (Edit(LoggedStates._check_signature, "audit.signer(self._seal, before, line, head)", "True"),),
         older_rows.test_an_entry_taken_out_of_the_log_confirms_nothing,
     ),
     Mutant(
         "a kill switch released in Redis is off",
         "I9",
-        (Edit(Journal.look, "unread or signed not in ('', brakes.digest)", "False"),),
+        (Edit(Journal.read_head, "unread or signed not in ('', brakes.digest)", "False"),),
         older_rows.test_a_kill_switch_released_in_redis_is_pulled_again,
     ),
     Mutant(
         "brakes that somebody else changed are signed as ours",
         "I9",
-        (Edit(_signed_brakes, "look.altered and (not resumes)", "False"),),
+        (Edit(_compute_brakes_digest, "look.altered and (not resumes)", "False"),),
         older_rows.test_a_breaker_closed_in_redis_stops_everything,
     ),
     Mutant(
         "a lock removed in Redis is no lock",
         "I21",
-        (Edit(Ledger._may_start, "brakes.held - {seen.approval}", "()"),),
+        (Edit(Ledger._check_brakes, "brakes.held - {seen.approval}", "()"),),
         older_rows.test_a_lock_removed_in_redis_still_holds,
     ),
     Mutant(
@@ -131,39 +131,39 @@ MUTANTS: tuple[Mutant, ...] = (
         "I3",
         (
             Edit(scripts.VOTE, "if redis.call('HEXISTS', votes, voter) == 1 and becomes ~= 'denied' then return 'already' end"),
-            Edit(_becomes, "len(voters)", "len(seen.votes) + 1"),
+            Edit(_compute_state_after_vote, "len(voters)", "len(seen.votes) + 1"),
         ),
     ),
     Mutant(
         "strangers may vote",
         "I3",
         (
-            Edit(_may_vote, "voter not in seen.terms.approvers", "False"),
-            Edit(approving, "vote.voter in terms.approvers", "True"),
+            Edit(_check_vote, "voter not in seen.terms.approvers", "False"),
+            Edit(find_approvers, "vote.voter in terms.approvers", "True"),
         ),
     ),
     Mutant(
         "who lost the right to approve still counts",
         "I3",
-        (Edit(approving, "counted if authorised is None else counted & authorised", "counted"),),
+        (Edit(find_approvers, "counted if authorised is None else counted & authorised", "counted"),),
     ),
     Mutant(
         "the requester may approve",
         "I4",
         (
-            Edit(_may_vote, "verdict == 'approve' and voter in requesters_of(seen.action)", "False"),
-            Edit(approving, "counted -= requesters_of(action)"),
+            Edit(_check_vote, "verdict == 'approve' and voter in requesters_of(seen.action)", "False"),
+            Edit(find_approvers, "counted -= requesters_of(action)"),
         ),
     ),
     Mutant(
         "only a sole requester is refused",
         "I4",
-        (Edit(requesters_of, "action.requested_by.split(',')", "[action.requested_by]"),),
+        (Edit(list_requesters, "action.requested_by.split(',')", "[action.requested_by]"),),
     ),
     Mutant(
         "no digest is compared",
         "I5",
-        (Edit(_may_vote, "seen.digest != digest", "False"),),
+        (Edit(_check_vote, "seen.digest != digest", "False"),),
         stories.test_the_digest_of_an_older_card_approves_nothing,
     ),
     Mutant(
@@ -171,7 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I5",
         (
             Edit(
-                _read,
+                _parse_record_fields,
                 "seal.check(row['mac'], 'request', row['action'], row['request'], row['proposed_at'], row['decide_by'])",
                 "seal.current",
             ),
@@ -184,27 +184,27 @@ MUTANTS: tuple[Mutant, ...] = (
         (Edit(Ledger.propose, "{'sets': list(terms.sets)} if terms.sets else {}", "{}"),),
         stories.test_the_audit_log_says_by_which_sets,
     ),
-    Mutant("votes are not signed", "I3 I5", (Edit(read_votes, "seal.check(mac, 'vote', text)", "seal.current"),)),
+    Mutant("votes are not signed", "I3 I5", (Edit(parse_votes, "seal.check(mac, 'vote', text)", "seal.current"),)),
     Mutant(
         "the start clock is not signed",
         "I5 I6",
-        (Edit(_read, "signed.add(seal.check(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))"),),
+        (Edit(_parse_record_fields, "signed.add(seal.check(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))"),),
     ),
-    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._may_claim, "seen.old_key", "False"),)),
-    Mutant("what an earlier key signed can be approved", "I5", (Edit(_may_vote, "seen.old_key and verdict == 'approve'", "False"),)),
-    Mutant("votes of an earlier key count", "I5", (Edit(_read, "signed |= by"),)),
-    Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate, "(await self.keys()).waiting", "()"),)),
+    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._check_claim, "seen.old_key", "False"),)),
+    Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),
+    Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= by"),)),
+    Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.keys()).waiting", "()"),)),
     Mutant(
         "things go on while the key is being changed",
         "I5",
-        (Edit(Journal._written, "key != self._seal.current and (not after_older)", "False"),),
+        (Edit(Journal._get_newest_entry_time, "key != self._seal.current and (not after_older)", "False"),),
     ),
     Mutant(
         "what was signed before the first change signs for every key",
         "I5",
         (
             Edit(
-                Seal.signer,
+                Seal.find_signer,
                 "(name for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts)))",
                 "(self.current for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts)))",
             ),
@@ -213,15 +213,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an earlier key may write on the audit log",
         "I8",
-        (Edit(verify, "age[name] > youngest and row_of(line).get('event') != STOP", "False"),),
+        (Edit(verify_chain, "age[name] > youngest and row_of(line).get('event') != STOP", "False"),),
         key_stories.test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain,
     ),
     Mutant(
         "a vote for one action counts for another",
         "I5",
         (
-            Edit(approving, "vote.digest == action.digest", "True"),
-            Edit(approving, "vote.approval == action.approval", "True"),
+            Edit(find_approvers, "vote.digest == action.digest", "True"),
+            Edit(find_approvers, "vote.approval == action.approval", "True"),
         ),
         stories.test_a_vote_for_another_action_is_not_a_vote_for_this_one,
     ),
@@ -231,7 +231,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the clock may go back",
         "I6",
         (
-            Edit(Journal.look, "max(own, mark)", "own"),
+            Edit(Journal.read_head, "max(own, mark)", "own"),
             Edit(scripts.PRELUDE, "local function behind() return now < stored('clock') end", "local function behind() return false end"),
         ),
     ),
@@ -240,7 +240,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I6",
         (
             Edit(
-                Journal.look,
+                Journal.read_head,
                 "max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest), after_older))",
                 "clock_of(text_of(high))",
             ),
@@ -262,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a denial undone by hand is forgotten",
         "I7",
-        (Edit(Ledger._may_claim, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
+        (Edit(Ledger._check_claim, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
         stories.test_a_denial_undone_by_hand_does_not_let_it_run,
     ),
     Mutant(
@@ -273,42 +273,42 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a human's leave for the next wave is not audited",
         "I8",
-        (Edit(Book.let_go, "await insist(attempt)"),),
+        (Edit(LedgerReader.record_continuation, "await insist(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
         "a held node that somebody returned is forgotten without an entry",
         "I8",
-        (Edit(Book.seen_in_service, "await insist(attempt)"),),
+        (Edit(LedgerReader.record_seen_in_service, "await insist(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
         "the audit chain is not checked",
         "I8",
         (
-            Edit(verify, "signer(seal, head, line, said)", "signer(seal, head, line, said) or seal.current"),
-            Edit(verify, "not name or (age[name] > youngest and row_of(line).get('event') != STOP)", "False"),
-            Edit(verify, "head == stored", "True"),
-            Edit(verify, "count == length", "True"),
+            Edit(verify_chain, "signer(seal, head, line, said)", "signer(seal, head, line, said) or seal.current"),
+            Edit(verify_chain, "not name or (age[name] > youngest and row_of(line).get('event') != STOP)", "False"),
+            Edit(verify_chain, "head == stored", "True"),
+            Edit(verify_chain, "count == length", "True"),
         ),
     ),
     Mutant(
         "a cut end of the audit log goes unnoticed",
         "I8",
-        (Edit(verify, "set(posted) - {''}", "set[str]()"),),
+        (Edit(verify_chain, "set(posted) - {''}", "set[str]()"),),
         stories.test_a_cut_end_shows_against_the_stored_head_and_against_a_posted_one,
     ),
     Mutant(
         "secrets reach the audit log",
         "I8",
-        (Edit(kept_words, "redact(text)", "text"),),
+        (Edit(redact_note, "redact(text)", "text"),),
         stories.test_no_secret_and_no_output_reaches_the_audit_log_or_a_record,
     ),
     Mutant("the kill switch is ignored", "I9", (Edit(scripts.CLAIM, "if stopped then return 'stopped '..stopped end"), BRAKES_UNASKED)),
     Mutant(
         "the breaker is not sticky",
         "I9",
-        (Edit(Ledger._trip, "await self._switch('breaker_trips', worker, f'breaker:{seen.terms.group}', why, seen.terms.group)"),),
+        (Edit(Ledger._trip_breaker, "await self._switch('breaker_trips', worker, f'breaker:{seen.terms.group}', why, seen.terms.group)"),),
     ),
     Mutant(
         "the breaker never trips", "I9", (Edit(scripts.CLAIM, "if others(window, now - window_ms) > window_most then return 'trip' end"),)
@@ -316,14 +316,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "versions are not compared",
         "I10",
-        (Edit(Ledger._may_claim, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
+        (Edit(Ledger._check_claim, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
     ),
     Mutant(
         "whoever asks what is late takes it off the list",
         "I12",
         (
             Edit(
-                Book.due,
+                LedgerReader.list_due,
                 "now = milliseconds(self._clock.now())",
                 'now = milliseconds(self._clock.now())\nawait self._redis.zremrangebyscore(f"{self._prefix}due", "-inf", now)',
             ),
@@ -334,7 +334,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I12",
         (
             Edit(
-                Book.record,
+                LedgerReader.get_record,
                 "found, votes = await pipe.execute()",
                 'found, votes = await pipe.execute()\nawait self._redis.hincrby(f"{self._prefix}apr:{approval}", "reads", 1)',
             ),
@@ -345,7 +345,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I12",
         (
             Edit(
-                Book.status,
+                LedgerReader.get_brake_status,
                 "await cast(Any, self._redis.smembers(f'{self._prefix}held'))",
                 "[await cast(Any, self._redis.spop(f'{self._prefix}held')) or b'']",
             ),
@@ -367,12 +367,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a reboot leaves the reset approved",
         "I21",
-        (Edit(Ledger.covered, "await self._is_covered(name, seen.terms.covers, ours)", "False"),),
+        (Edit(Ledger.list_covered, "await self._is_covered(name, seen.terms.covers, ours)", "False"),),
     ),
     Mutant(
         "remedies run on a store that forgets",
         "design §7",
-        (Edit(Ledger._may_act, "self._distrust if isinstance(self._distrust, str) else await self._distrust()", '""'),),
+        (Edit(Ledger._require_permission_to_act, "self._distrust if isinstance(self._distrust, str) else await self._distrust()", '""'),),
         stories.test_on_a_store_that_forgets_nothing_runs,
     ),
 )

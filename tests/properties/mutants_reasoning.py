@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graph.engine.assess import Assessment
-from graph.engine.prior import read_priors
-from graph.incident.case import merged, weigh
-from graph.incident.conclude import _diagnosis, _outcome
-from graph.incident.execute import told
-from graph.incident.plan import _open, _read
+from graph.engine.prior import compute_model_priors
+from graph.incident.case import merge_facts, assess_incident
+from graph.incident.conclude import _build_diagnosis, _get_outcome
+from graph.incident.execute import list_wave_facts
+from graph.incident.plan import _plan_first_round, _read_findings
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 from tests.properties.reasoning_stories import STORIES, tell
 
@@ -50,7 +50,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "unknown label",
         (
             Edit(
-                _diagnosis,
+                _build_diagnosis,
                 "root_causes=roots",
                 "root_causes=tuple((row.model_copy(update={'label': 'GPU.BUS.Invented'}) for row in roots))",
             ),
@@ -62,8 +62,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "similar incidents bring a cause that nobody knows",
         "unknown label",
         (
-            Edit(_open, "past=tuple(label for label, _ in known)", 'past=("GPU.BUS.Invented",)'),
-            Edit(_open, "priors=priors", 'priors={"GPU.BUS.Invented": 1.5}'),
+            Edit(_plan_first_round, "past=tuple(label for label, _ in known)", 'past=("GPU.BUS.Invented",)'),
+            Edit(_plan_first_round, "priors=priors", 'priors={"GPU.BUS.Invented": 1.5}'),
         ),
         when=HIDDEN,
         ends="moves_are_bounded",
@@ -73,7 +73,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "flipped verdict",
         (
             Edit(
-                _diagnosis,
+                _build_diagnosis,
                 "root_causes=roots",
                 "root_causes=tuple((now.hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
             ),
@@ -85,8 +85,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "what is found is reported as ruled out",
         "flipped verdict",
         (
-            Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
+            Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
+            Edit(_build_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
@@ -94,7 +94,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "a cause that was found is not reported",
         "lost message",
-        (Edit(_diagnosis, "root_causes=roots", "root_causes=roots[:1]"),),
+        (Edit(_build_diagnosis, "root_causes=roots", "root_causes=roots[:1]"),),
         when=BOTH,
         ends="confirmed_is_reported",
     ),
@@ -102,8 +102,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "no fault is said whatever was found",
         "flipped verdict",
         (
-            Edit(_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_outcome, "'abstained' if case.turn.cut and now.finding != 'diagnosed' else now.finding", "'no_fault'"),
+            Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
+            Edit(_get_outcome, "'abstained' if case.turn.cut and now.finding != 'diagnosed' else now.finding", "'no_fault'"),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
@@ -113,7 +113,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "swapped result",
         (
             Edit(
-                told,
+                list_wave_facts,
                 "[*wave.facts, *silent]",
                 '[replace(row, host={"n2": "n3", "n3": "n2"}.get(row.host, row.host)) for row in (*wave.facts, *silent)]',
             ),
@@ -126,7 +126,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "swapped result",
         (
             Edit(
-                told, "[*wave.facts, *silent]", '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent'
+                list_wave_facts, "[*wave.facts, *silent]", '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent'
             ),
         ),
         when=BOTH,
@@ -135,21 +135,21 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the answers of one check are lost on the way",
         "lost message",
-        (Edit(told, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.check != 'mem']"),),
+        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.check != 'mem']"),),
         when=BOTH,
         ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "a host's answers never come",
         "lost message",
-        (Edit(told, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.host != 'n2']"),),
+        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.host != 'n2']"),),
         when=HIDDEN,
         ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "every answer comes twice",
         "repeated message",
-        (Edit(told, "[*wave.facts, *silent]", "[*wave.facts, *wave.facts, *silent]"),),
+        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[*wave.facts, *wave.facts, *silent]"),),
         when=BOTH,
         ends="nothing: it says the truth",
     ),
@@ -158,7 +158,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "stale state",
         (
             Edit(
-                weigh,
+                assess_incident,
                 "cast('Assessment', ports.recent[name])",
                 "remembered.setdefault(turn.hosts, cast('Assessment', ports.recent[name]))",
                 {"remembered": {}},
@@ -172,7 +172,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "stale state",
         (
             Edit(
-                merged,
+                merge_facts,
                 "[fact for fact in old if (fact.host, fact.check) not in fresh] + added",
                 "[*old, *(row for row in added if not old)]",
             ),
@@ -183,7 +183,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "a reading moves a belief as far as it likes",
         "model oversteps",
-        (Edit(read_priors, "MODEL_SWAY", "9"),),
+        (Edit(compute_model_priors, "MODEL_SWAY", "9"),),
         when=BLIND,
         ends="moves_are_bounded",
     ),
@@ -192,7 +192,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "model oversteps",
         (
             Edit(
-                _open,
+                _plan_first_round,
                 "_trimmed(together(*parts.values()))",
                 "{label: weight + 1.0 for label, weight in _trimmed(together(*parts.values())).items()}",
             ),
@@ -203,7 +203,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the model is asked at every step",
         "model oversteps",
-        (Edit(_read, "FOUND in case.turn.asked_model", "False"),),
+        (Edit(_read_findings, "FOUND in case.turn.asked_model", "False"),),
         when=BLIND,
         ends="budget_is_kept",
     ),
@@ -212,7 +212,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "wrong target",
         (
             Edit(
-                Assessment.hypothesis,
+                Assessment.build_hypothesis,
                 "standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused}))",
                 "('n1',)",
             ),
@@ -225,7 +225,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "wrong target",
         (
             Edit(
-                Assessment.hypothesis,
+                Assessment.build_hypothesis,
                 "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named}))",
                 "('n2/gpu0',)",
             ),
@@ -236,7 +236,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "a line is quoted that no host printed",
         "swapped result",
-        (Edit(told, "[*wave.facts, *silent]", "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]"),),
+        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]"),),
         when=BOTH,
         ends="quote_is_in_output",
     ),

@@ -9,12 +9,12 @@ from pathlib import Path
 from tests.properties.incident_site import INVENTORY
 from tests.support.fakes_nodekit import Node, digest
 from tools.checks import CHECKS
-from tools.checks.row import SLOTS, BadSlot, Command
-from tools.fleet.commands import Commands
-from tools.nodekit.generate import LOOK
-from tools.ssh.batch import SCRIPT, Look, batch_command
-from tools.ssh.client import WHOLE_PATH, remote_command
-from tools.transport import Ran, Transport
+from tools.checks.row import SLOT_PATTERNS, BadSlot, Command
+from tools.fleet.commands import CommandRunner
+from tools.nodekit.generate import LOOK_COMMAND
+from tools.ssh.batch import BATCH_SCRIPT, BatchCommand, build_batch_command
+from tools.ssh.client import SET_PATH_SCRIPT, build_remote_command
+from tools.transport import CommandResult, Transport
 
 PLAIN = r"[A-Za-z0-9._:/,-]*"
 """All that a word of a stranger may add to a command, whatever it is for."""
@@ -31,9 +31,9 @@ class Wire:
 
     argvs: list[Argv] = field(default_factory=list)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.argvs.append(tuple(argv))
-        return Ran(b"")
+        return CommandResult(b"")
 
     async def aclose(self) -> None:
         return None
@@ -45,12 +45,12 @@ async def reaching(words: Iterable[str]) -> set[tuple[str, Argv]]:
     for word in words:
         wire = Wire()
         way: Transport = wire
-        commands = Commands(way, way, {})
+        commands = CommandRunner(way, way, {})
         host = INVENTORY.hosts["n1"].model_copy(update=dict.fromkeys(FROM_INVENTORY, word))
         for check in CHECKS.values():
             for command in check.commands:
                 try:
-                    await commands.run(host, check, command, dict.fromkeys(SLOTS, word))
+                    await commands.run(host, check, command, dict.fromkeys(SLOT_PATTERNS, word))
                 except BadSlot:
                     continue
             found |= {(check.id, argv) for argv in wire.argvs}
@@ -69,7 +69,7 @@ def strays(reached: Iterable[tuple[str, Argv]]) -> Iterator[str]:
 
 def _is(command: Command, name: str, argv: Argv) -> bool:
     """Whether these are its words, with nothing but plain ones in its slots."""
-    return argv == (*LOOK, name) or (
+    return argv == (*LOOK_COMMAND, name) or (
         len(argv) == len(command.argv) and all(map(_fits, command.argv, argv)) and not any("/../" in f"/{word}/" for word in argv)
     )
 
@@ -81,13 +81,13 @@ def _fits(row: str, word: str) -> bool:
 
 def _misread(argv: Argv) -> tuple[str, ...]:
     """As the shell of the account, and the script of several, take the words; empty where they are these."""
-    alone = ("timeout", "-k", "2", "9", "sh", "-c", WHOLE_PATH, "sh", *argv)
-    if (read := _words(remote_command(argv, 9))) != alone:
+    alone = ("timeout", "-k", "2", "9", "sh", "-c", SET_PATH_SCRIPT, "sh", *argv)
+    if (read := _words(build_remote_command(argv, 9))) != alone:
         return read
-    look = Look(argv, 9, 99)
-    shared = _words(batch_command([look, look]))
+    look = BatchCommand(argv, 9, 99)
+    shared = _words(build_batch_command([look, look]))
     both = [_words(word) for word in shared[4:]]
-    return () if (shared[:4], both) == (("sh", "-c", SCRIPT, "sh"), [("100", "9", *argv)] * 2) else shared
+    return () if (shared[:4], both) == (("sh", "-c", BATCH_SCRIPT, "sh"), [("100", "9", *argv)] * 2) else shared
 
 
 def _words(line: str) -> tuple[str, ...]:

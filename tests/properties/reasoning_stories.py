@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graph.model.reasoner import Judgement, Objection, Reading
+from graph.model.reasoner import Judgement, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import Desk, world
 from tests.support.fakes_graph import LOST, OOM, FakeModel, World, fact, item
@@ -25,7 +25,7 @@ async def with_outputs(told: World) -> World:
     lines: dict[tuple[str, str], list[str]] = {}
     for row in told.fleet.facts:
         lines.setdefault((row.host, row.check), [f"what {row.check} printed on {row.host}"]).append(row.line)
-    kept = {look: await told.evidence.put("inc-1", "\n".join(rows)) for look, rows in lines.items()}
+    kept = {look: await told.evidence.put_text("inc-1", "\n".join(rows)) for look, rows in lines.items()}
     told.fleet.facts = [replace(row, sha256=kept[row.host, row.check]) for row in told.fleet.facts]
     return told
 
@@ -72,7 +72,7 @@ async def _mended() -> Came:
 
 
 def _thinks(**more: Any) -> FakeModel:
-    return FakeModel(guess=Reading(causes=((OOM, 0.9),)), found=Reading(causes=((OOM, 0.9),)), **more)
+    return FakeModel(guess=ReportExtraction(causes=((OOM, 0.9),)), found=ReportExtraction(causes=((OOM, 0.9),)), **more)
 
 
 STORIES = {

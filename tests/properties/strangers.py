@@ -21,15 +21,15 @@ from bot.cards.buttons import BadForm
 from bot.refusal import Refusal
 from bot.terminal.knowledge import KnowledgeRow
 from graph.conversation.said import Vocabulary
-from graph.incident.case import Case, Turn
-from graph.model.shapes import JudgeAnswer, Unheard
-from graph.reading.host_book import HostBook
-from graph.reading.reports import Understanding
+from graph.incident.case import IncidentContext, TurnState
+from graph.model.shapes import JudgeAnswer, BadAnswer
+from graph.reading.host_book import HostIndex
+from graph.reading.reports import ParsedReport
 from graph.report import Report
-from graph.state import Conjecture, Ladder
+from graph.state import Conjecture, Remediation
 from kb.guides.guide import Guide
 from kb.history.incidents import load_seeds
-from kb.history.likeness import Nearest
+from kb.history.likeness import LabelRanker
 from kb.history.pages import SitePage
 from kb.taxonomy.reader import load_taxonomy
 from tools.action import Condition
@@ -55,7 +55,7 @@ def _beside() -> Mapping[str, Any]:
     return {
         "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
         "names": Vocabulary(hosts=HOSTS, groups=GROUPS, checks=tuple(CHECKS), remedies=dict.fromkeys(REMEDIES, "a remedy")),
-        "known_hosts": HostBook(HOSTS), "book": HostBook(HOSTS), "read": Understanding(), "taxonomy": taxonomy, "nearest": Nearest.of(taxonomy, load_seeds()),
+        "known_hosts": HostIndex(HOSTS), "book": HostIndex(HOSTS), "read": ParsedReport(), "taxonomy": taxonomy, "nearest": LabelRanker.build(taxonomy, load_seeds()),
         "limit": 300, "most": 300, "condition": Condition("node", "is idle", ("true",), "idle*|*+drain"), "remedy": REMEDIES["gpu_reset"],
         "probe": "cuda", "reads": "int", "name": "job.log", "sha256": "0" * 64, "needles": ("xid", "error"), "spans": ((0, 4000),),
         "clean": str.lower, "start": 0, "end": 200, "count": 3, "place": 0.5, "cause": "oom", "found": {}, "value": 3, "key": "gpu.xid",
@@ -64,77 +64,77 @@ def _beside() -> Mapping[str, Any]:
 
 
 OWN: Mapping[str, Mapping[str, Any]] = {
-    "bot.alerts.posted.read_posted": {"source": "C1 B1"},
-    "bot.cards.approvals.parts.people_named": {"names": {"U1": "ada"}},
-    "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
-    "bot.terminal.catalogues.read_output": {"check": CHECKS["smi"]},
+    "bot.alerts.posted.parse_posted_alerts": {"source": "C1 B1"},
+    "bot.cards.approvals.parts.replace_user_ids": {"names": {"U1": "ada"}},
+    "bot.slack.incoming.grammar.strip_bot_mention": {"us": "U0BOT"},
+    "bot.terminal.catalogues.parse_check_output": {"check": CHECKS["smi"]},
     "bot.cards.blocks.button": {"value": "v"},
-    "bot.terminal.knowledge.ranked": {
+    "bot.terminal.knowledge.rank_by_likeness": {
         "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
         "most": 5,
     },
-    "kb.logs.timestamps.timed": {"head": ("iso", "")},
-    "graph.reading.handed_in.read_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
-    "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
-    "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
-    "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
-    "tools.ledger.audit.signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
-    "tools.ledger.audit.with_brakes": {"digest": "0" * 32},
-    "bot.cards.customers.inside.root": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
-    "bot.cards.customers.inside.quoted": {"tenant": "acme", "files": ()},
-    "bot.cards.customers.inside.quoted_words": {"files": ()},
-    "bot.cards.customers.inside.told": {"by": "ada"},
-    "bot.cards.customers.inside.preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
-    "bot.pictures.canvas.width_of": {"size": 11.0},
-    "bot.cards.text.beginning": {"room": 300},
-    "bot.pictures.canvas.fitting": {"room": 200.0, "size": 11.0},
-    "bot.cards.provider.sending.provider_says": {"ticket": "inc-1"},
-    "bot.trackers.draft.without_customers": {"customers": ("acme", "globex")},
-    "tools.checks.site.patterns.whole_pattern": {"longest": 200},
-    "tools.checks.site.patterns.line_pattern": {"longest": 500},
-    "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
-    "bot.cards.customers.living.from_people": {"language": "en"},
-    "bot.terminal.builds.folder.plain_name": {"without": "row"},
-    "kb.history.likeness.count_separate_phrases": {"leaf": load_taxonomy().leaf("USER.CODE.Loss_NaN_Hyperparameter")},
-    "kb.history.likeness.phrases_said": {"leaf": load_taxonomy().leaf("USER.CODE.Loss_NaN_Hyperparameter")},
+    "kb.logs.timestamps.read_head_time": {"head": ("iso", "")},
+    "graph.reading.handed_in.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
+    "graph.ladders.next_rung.hand_off_to_people": {"why": "no", "ladder": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
+    "graph.incident.answers.kinds.build_answer_report": {"case": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},
+    "tools.ledger.audit.compute_next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
+    "tools.ledger.audit.find_signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
+    "tools.ledger.audit.add_brakes_digest": {"digest": "0" * 32},
+    "bot.cards.customers.inside.render_root_message": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
+    "bot.cards.customers.inside.render_tenant_message": {"tenant": "acme", "files": ()},
+    "bot.cards.customers.inside.render_quoted_words": {"files": ()},
+    "bot.cards.customers.inside.render_sent_message": {"by": "ada"},
+    "bot.cards.customers.inside.render_tell_preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
+    "bot.pictures.canvas.estimate_text_width": {"size": 11.0},
+    "bot.cards.text.truncate_text": {"room": 300},
+    "bot.pictures.canvas.fit_text": {"room": 200.0, "size": 11.0},
+    "bot.cards.provider.sending.render_provider_message": {"ticket": "inc-1"},
+    "bot.trackers.draft.redact_tenants": {"customers": ("acme", "globex")},
+    "tools.checks.site.patterns.compile_whole_pattern": {"longest": 200},
+    "tools.checks.site.patterns.compile_line_pattern": {"longest": 500},
+    "bot.trackers.remarks.build_comment": {"id_": "7", "by": "beth"},
+    "bot.cards.customers.living.render_operator_message": {"language": "en"},
+    "bot.terminal.builds.folder.slugify_name": {"without": "row"},
+    "kb.history.likeness.count_separate_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
+    "kb.history.likeness.count_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
     "graph.reading.classify.matches_nothing": {"ranked": (("GPU.BUS.Lost", 0.5),)},
-    "graph.reading.complaints.measured_complaints": {"symptoms": ("slow",)},
+    "graph.reading.complaints.find_measuring_checks": {"symptoms": ("slow",)},
     "tools.checks.baseline.probe.route": {"own": {}},
-    "kb.guides.guide.fitting": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
-    "graph.learning.noted.hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
-    "graph.learning.noted.with_notes": {
+    "kb.guides.guide.find_best_guide": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
+    "graph.learning.noted.find_page_hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
+    "graph.learning.noted.add_site_notes": {
         "report": Report(item="i", outcome="abstained"),
         "pages": (SitePage("riser", "Risers", "Press the riser home."),),
         "likely": (),
         "hosts": {},
     },
-    "graph.learning.filter_drafts.drafted_filter": {"name": "ours", "family": "a", "others": ("all went well",)},
-    "tools.checks.site.filters.rules_for": {"filters": ()},
-    "graph.learning.rule_drafts.drafted_rules": {"others": ("all went well",)},
-    "graph.learning.lessons.beyond": {
+    "graph.learning.filter_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
+    "tools.checks.site.filters.select_filter_rules": {"filters": ()},
+    "graph.learning.rule_drafts.build_rule_drafts": {"others": ("all went well",)},
+    "graph.learning.lessons.find_new_cause": {
         "ideas": (Conjecture(title="A bent pin", cause="It makes links replay.", branch="GPU.BUS"),),
         "leaves": ("GPU.BUS.Lost",),
     },
-    "graph.model.heard.standing_in": {"quotes": ("NCCL timeout", "Xid 79")},
-    "graph.model.shapes.parse": {"shape": JudgeAnswer},
-    "graph.model.client.past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
+    "graph.model.heard.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
+    "graph.model.shapes.parse_answer": {"shape": JudgeAnswer},
+    "graph.model.client.build_past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
 }
 """What a name means in one function alone."""
 WITHIN: Mapping[str, Callable[[str], str]] = {
-    "bot.cards.approvals.waiting.read": lambda text: json.dumps(
+    "bot.cards.approvals.waiting.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }
 """What a text stands in where a function reads a form of ours: that form is JSON, the words in it are anybody's."""
 LEFT_OUT: Mapping[str, str] = {
-    "bot.slack.incoming.intake.take_in": "asks Redis; reads with `bot.desk.concern.concern_of`, which is here",
-    "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.classify` answers, which is here",
-    "bot.terminal.knowledge.search": "prints what `bot.terminal.knowledge.ranked` answers, which is here",
-    "graph.reading.host_lists.read_list": "takes a match within the text; `graph.reading.hosts.hosts_in`, which is here, reads with it",
-    "graph.reading.host_lists.read_brackets": "takes what a bounded pattern matched; `graph.reading.hosts.hosts_in`, which is here, reads with it",
-    "kb.secrets.disguise.placed": "takes two readings of one line; `kb.secrets.disguise.unmasked`, which is here, makes both",
-    "bot.terminal.edge.complain": "prints a sentence of ours",
-    "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
+    "bot.slack.incoming.intake.open_or_join_incident": "asks Redis; reads with `bot.desk.concern.compute_fingerprint`, which is here",
+    "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.rank_labels_by_text` answers, which is here",
+    "bot.terminal.knowledge.search_knowledge": "prints what `bot.terminal.knowledge.rank_by_likeness` answers, which is here",
+    "graph.reading.host_lists.parse_host_list": "takes a match within the text; `graph.reading.hosts.find_hosts`, which is here, reads with it",
+    "graph.reading.host_lists.parse_bracket_range": "takes what a bounded pattern matched; `graph.reading.hosts.find_hosts`, which is here, reads with it",
+    "kb.secrets.disguise.apply_redactions": "takes two readings of one line; `kb.secrets.disguise.redact_disguised`, which is here, makes both",
+    "bot.terminal.edge.print_error": "prints a sentence of ours",
+    "bot.terminal.edge.exit_with_error": "a sentence of ours, after which the command ends",
 }
 """Functions that take such text and are not called here, with the reason."""
 
@@ -164,7 +164,7 @@ def _call(
     try:
         answer = made(**dict.fromkeys(takes, within(text)), **beside)
         return list(answer) if inspect.isgenerator(answer) else answer
-    except (ValueError, Refusal, BadForm, Unheard, Unreadable, YAMLError):  # what cannot be read is refused
+    except (ValueError, Refusal, BadForm, BadAnswer, Unreadable, YAMLError):  # what cannot be read is refused
         return None
     except FutureWarning:  # a site's pattern with `[[` in it: to Python's own reader of patterns it may mean something else one day
         return None

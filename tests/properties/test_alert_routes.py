@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bot.alerts.test_alerts import alert
 from tests.bot.alerts.test_routing import ACME, FABRIC, NOWHERE, OPS, STORE, Desk
-from tools.ledger.reach import text_of
+from tools.ledger.reach import decode_text
 
 CHANNELS, TEAMS, CAUSES = (OPS, FABRIC, STORE), ("a", "b", ""), ("Hot", "Cold")
 ROUTE = st.builds(
@@ -46,35 +46,35 @@ async def played(steps: Sequence[tuple[Any, ...]]) -> None:
                     sign = f"{cause.lower()}{n:04}"
                     was = firing.pop(sign, "")
                     if status == "firing":
-                        firing[sign] = text_of(await desk.redis.get(f"rm:alerts:by:{sign}"))
+                        firing[sign] = decode_text(await desk.redis.get(f"rm:alerts:by:{sign}"))
                         await holds(desk, firing[sign], sign, was, {*await desk.redis.keys("rm:alerts:about:*")} - before, default)
         await once(desk, firing)
 
 
 async def holds(desk: Desk, episode: str, sign: str, was: str, begun: set[bytes | str], default: str) -> None:
     """Of an alert that was just heard."""
-    channel = await desk.book.channel(episode)
+    channel = await desk.book.get_channel(episode)
     assert channel in CHANNELS
     if begun:
         assert channel not in desk.shared or channel == default
     if desk.intake.routing.routes:
         assert channel not in desk.shared or channel == default
-    if was and (stays := await desk.book.channel(was)) and (stays not in desk.shared or not desk.intake.routing.routes):
+    if was and (stays := await desk.book.get_channel(was)) and (stays not in desk.shared or not desk.intake.routing.routes):
         assert episode == was, f"{sign} fires in {was} ({stays}) and went to {episode} ({channel})"
 
 
 async def once(desk: Desk, firing: dict[str, str]) -> None:
     """Of all that was heard: nothing is lost, and nothing goes on twice."""
     told = Counter[str]()
-    for incident in await desk.inbox.open_incidents():
-        told.update({str(item.data["alerts"]) for item in await desk.inbox.peek(incident)})
+    for incident in await desk.inbox.list_open_incidents():
+        told.update({str(item.data["alerts"]) for item in await desk.inbox.list_waiting(incident)})
     assert {*firing.values()} <= set(told)
     for sign, episode in firing.items():
         assert [1 for row in await desk.redis.hkeys(f"rm:alerts:of:{episode}") if row == sign.encode()] == [1]
     causes = Counter[tuple[str, str]]()
     for key in await desk.redis.keys("rm:alerts:now:*"):
-        episode = text_of(await desk.redis.get(key))
-        causes[(await desk.book.tally(episode)).cause, await desk.book.channel(episode)] += 1
+        episode = decode_text(await desk.redis.get(key))
+        causes[(await desk.book.load_tally(episode)).cause, await desk.book.get_channel(episode)] += 1
     assert [row for row, count in causes.items() if count > 1] == []
 
 

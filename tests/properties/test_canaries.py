@@ -14,14 +14,14 @@ from typing import Any, get_args
 import pytest
 
 from bot.cards.customers import living
-from bot.cards.customers.answers import Answered, answer
-from bot.cards.customers.view import CustomerReader, CustomerView, customer_view
+from bot.cards.customers.answers import AnswerKind, render_answer
+from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.conversation.intents import Intent
-from graph.state import CustomerThread, Origin
+from graph.state import TenantThread, Origin
 from kb.customers.words import load_customer_words
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson
 from kb.history.pages import SitePage
 from kb.taxonomy.reader import load_taxonomy
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.tier2
 
 WORDS = load_customer_words(load_taxonomy())
 OURS, THEIRS = ("gpu-003", "gpu-004"), ("canary-b1", "canary-b2")
-CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA", user_team="T0ACME")
+CAME = TenantThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA", user_team="T0ACME")
 ORIGIN = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="U0CARLA", tenant="acme", customer=CAME)
 CHANNELS = (
     ChannelRow(channel="C0OPS", kind="operators"),
@@ -89,22 +89,22 @@ def shared(inventory: Inventory) -> Inventory:
 
 async def asked(
     text: str, *faults: dict[str, Any], closed: Sequence[PastIncident] = (), pages: Sequence[SitePage] = ()
-) -> tuple[Talk, CustomerView]:
+) -> tuple[Talk, TenantView]:
     """What A sees after this report, and how it was found. `closed`: past incidents beside those that everybody knows; `pages`: our own."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     if closed:
-        told.ports = replace(told.ports, history=History((*load_seeds(), *closed)))
+        told.ports = replace(told.ports, history=PastIncidentIndex((*load_seeds(), *closed)))
     told.ports = replace(told.ports, pages=pages)
     await told.reports(text)
-    reader = CustomerReader(frozenset(OURS), WORDS, names=ALIASES)
-    return told, customer_view(await told.rows(), reader)
+    reader = TenantViewContext(frozenset(OURS), WORDS, names=ALIASES)
+    return told, build_tenant_view(await told.rows(), reader)
 
 
-def seen(view: CustomerView) -> str:
-    card = living.render(view)
-    return json.dumps([card.text, card.blocks, living.moved(view).blocks], ensure_ascii=False)
+def seen(view: TenantView) -> str:
+    card = living.render_tenant_card(view)
+    return json.dumps([card.text, card.blocks, living.render_update(view).blocks], ensure_ascii=False)
 
 
 def faults_of(nodes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ async def test_what_bs_incident_was_closed_with_is_told_to_our_side_alone(ask: s
         root_cause="GPU 5 of canary-b1 fell off the bus", resolution="canary-person reseated it", hosts=THEIRS, source_url="https://canary.example",
     )  # fmt: skip
     told, view = await asked(ask, {"id": "G07", "node": "gpu-003", "gpu": 5}, closed=[closed])
-    said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
+    said = [render_answer(kind, view, ("train-01",), ()) for kind in get_args(AnswerKind)]
     shown = seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)
     assert [cause.hosts for cause in view.causes] == [("train-01",)]
     assert "canary" not in shown.lower()
@@ -142,8 +142,8 @@ async def test_what_bs_incident_taught_is_told_to_our_side_alone_and_never_with_
         root_cause="GPU 5 of canary-b1 fell off", resolution="canary-person reseated it", incident="inc-canary", on=date(2026, 5, 3), **whose,
     )  # fmt: skip
     for faults in ([{"id": "G07", "node": "gpu-003", "gpu": 5}], []):
-        told, view = await asked(ask, *faults, closed=[taught.past(taught.on)])
-        said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
+        told, view = await asked(ask, *faults, closed=[taught.to_past_incident(taught.on)])
+        said = [render_answer(kind, view, ("train-01",), ()) for kind in get_args(AnswerKind)]
         assert "canary" not in (seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)).lower()
         recalled = [row.incident for row in (await told.rows()).report.recalled]  # type: ignore[union-attr]
         assert set(recalled) <= (set() if whose else {"inc-canary"}), "what is none of theirs does not even order where one looks"
@@ -180,7 +180,7 @@ async def test_what_our_pages_say_is_told_to_our_side_alone(labels: tuple[str, .
     ask = "training on gpu-003 stops, a GPU is gone"
     page = SitePage("canary-page", f"{ask} canary-title", f"{ask}: canary-person of canary-b1 knows", labels, source="canary-wiki")
     told, view = await asked(ask, {"id": "G07", "node": "gpu-003", "gpu": 5}, pages=[page])
-    said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
+    said = [render_answer(kind, view, ("train-01",), ()) for kind in get_args(AnswerKind)]
     assert view.causes
     assert "canary" not in (seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)).lower()
     report = (await told.rows()).report

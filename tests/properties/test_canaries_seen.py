@@ -17,22 +17,22 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cards.approvals import card as approval
 from bot.cards.blocks import actions, button
-from bot.cards.buttons import carry
+from bot.cards.buttons import encode_button_value
 from bot.cards.customers import inside, living
 from bot.cards.incidents import diagnosis, held, more, ticket
-from bot.policy.channels import bindings, customers_channels
-from bot.slack.context import Surface
-from bot.slack.customers.door import CustomerDoor
-from bot.slack.incoming.listeners import FORMS
+from bot.policy.channels import build_channel_bindings, list_tenant_channels
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import TenantHandlers
+from bot.slack.incoming.listeners import FORM_HANDLERS
 from bot.slack.manifest import SHORTCUT
-from bot.slack.outgoing.customers import CustomerCards
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.outgoing.customers import TenantCards
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
 from deploy.sandbox.slack.workspace.people import BOT, UserGroup
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Channel
-from graph.incident.visible import vocabulary
+from graph.incident.visible import build_vocabulary
 from graph.report import Report
-from graph.state import ALERTED, CustomerThread, Evidence, Hypothesis, Incident, Item, Ladder, Milestone, Origin, PersonsWord, Ticket
+from graph.state import ALERTS_USER, TenantThread, Evidence, Hypothesis, IncidentState, InboxItem, Remediation, Milestone, Origin, HumanCorrection, HandoffTicket
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import WallClock
@@ -80,12 +80,12 @@ SITE = inventory(
         {"channel": BETA, "kind": "tenant", "tenant": TENANT, "internal": OPS},
     ],
 )
-BOUND = bindings(SITE.channels)
+BOUND = build_channel_bindings(SITE.channels)
 THEIRS = "inc-bbbbbb"
 BUTTONS = tuple(
-    dict.fromkeys((*diagnosis.BUTTONS, *ticket.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *approval.BUTTONS, more.MENU))
+    dict.fromkeys((*diagnosis.BUTTONS, *ticket.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *approval.BUTTONS, more.MENU_ACTION_ID))
 )
-FORM_IDS = (*FORMS, *inside.FORMS)
+FORM_IDS = (*FORM_HANDLERS, *inside.FORM_CALLBACK_IDS)
 ASKED = (
     "@rackmedic job 4711 hangs on gpu-[017-018]",
     "@rackmedic who else has this?",
@@ -98,7 +98,7 @@ ASKED = (
 )
 
 
-def of_theirs() -> Incident:
+def of_theirs() -> IncidentState:
     """An incident of B's with a name of its own in each field."""
     name = PLANTED.name
     evidence = Evidence(host=HOST, check="dmesg", key="kernel.xid", line=name("line of evidence"), sha256="0" * 64)
@@ -113,46 +113,46 @@ def of_theirs() -> Incident:
     )
     at = WallClock().now()
     report = Report(item="i", outcome="diagnosed", headline=name("headline"), root_causes=(cause,), reply=name("reply"))
-    ladder = Ladder(id="lad-1", label=cause.label, target=HOST, words=(name("ladder"),))
+    ladder = Remediation(id="lad-1", label=cause.label, target=HOST, words=(name("ladder"),))
     made: dict[str, Any] = {
         "id": THEIRS,
         "brief": {"text": name("report"), "hosts": [HOST], "job": name("job")},
         "report": report.model_dump(mode="json"),
         "ladders": [ladder.model_dump(mode="json")],
-        "ticket": Ticket(summary=name("ticket"), taken_by=name("owner")).model_dump(mode="json"),
+        "ticket": HandoffTicket(summary=name("ticket"), taken_by=name("owner")).model_dump(mode="json"),
         "said": [
             {"user": name("speaker"), "text": name("what on-call said"), "at": at.isoformat()},
-            {"user": ALERTED, "text": name("alert"), "at": at.isoformat()},
+            {"user": ALERTS_USER, "text": name("alert"), "at": at.isoformat()},
             {"user": "tracker", "text": name("comment in a tracker"), "at": at.isoformat()},
         ],
-        "correction": PersonsWord(label="", words=name("correction"), by="U0OLGA").model_dump(mode="json"),
-        "milestones": [Milestone(at=at, kind="ran", says=name("milestone")).kept()],
+        "correction": HumanCorrection(label="", words=name("correction"), by="U0OLGA").model_dump(mode="json"),
+        "milestones": [Milestone(at=at, kind="ran", says=name("milestone")).to_row()],
         "owner": name("owner of the incident"),
         "lifecycle": "waiting",
         "logs": [],
     }
-    return cast(Incident, made)
+    return cast(IncidentState, made)
 
 
-def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
-    kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
-    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
-    cards.reads(state_of=surface.state_of)
+def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
+    kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
+    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
+    cards.set_sources(state_of=surface.state_of)
     return cards
 
 
-def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
     def named(origin: Origin) -> Any:
-        return vocabulary(SITE, TAXONOMY, tuple(CHECKS), origin)
+        return build_vocabulary(SITE, TAXONOMY, tuple(CHECKS), origin)
 
     return replace(
-        surface, bound=BOUND, customers=customers_channels(BOUND), vocabulary_of=named, hosts_of=lambda origin: named(origin).hosts
+        surface, bound=BOUND, customers=list_tenant_channels(BOUND), vocabulary_of=named, hosts_of=lambda origin: named(origin).hosts
     )
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=lambda surface, redis: CustomerDoor(surface, cards_of(surface, redis), SITE)) as behind:
+    async with slack_side(dress, door_of=lambda surface, redis: TenantHandlers(surface, cards_of(surface, redis), SITE)) as behind:
         await planted(behind)
         yield behind
 
@@ -165,22 +165,22 @@ async def planted(bot: Behind) -> None:
     ws.groups["S0CANARY"] = UserGroup("S0CANARY", name("user group"), name("user group"), ["U0OLGA"])
     await bot.slack.say("olga", OPS, f"{name('message of ours')} on {HOST}")
     said = await bot.slack.say("stan", BETA, name("message of theirs"), files=[(f"{name('file')}.log", name("text of a file").encode())])
-    came = CustomerThread(team=TEAM, channel=BETA, thread_ts=said, user="U0STRANGE", user_team="T0GLOBEX")
+    came = TenantThread(team=TEAM, channel=BETA, thread_ts=said, user="U0STRANGE", user_team="T0GLOBEX")
     origin = Origin(kind="slack", team=TEAM, channel=OPS, user="U0STRANGE", tenant=TENANT, customer=came)
 
-    def item(incident: str) -> Item:
-        return Item(id="beta-1", kind="mention", incident=incident, at=WallClock().now(), user="U0STRANGE", text=name("item of the inbox"))
+    def item(incident: str) -> InboxItem:
+        return InboxItem(id="beta-1", kind="mention", incident=incident, at=WallClock().now(), user="U0STRANGE", text=name("item of the inbox"))
 
-    received = await bot.inbox.open(origin, "beta-1", item)
+    received = await bot.inbox.open_or_join(origin, "beta-1", item)
     bot.states[received.incident] = bot.states[THEIRS] = of_theirs()
-    await cards_of(bot.surface, bot.redis).paint(received.incident)
+    await cards_of(bot.surface, bot.redis).update_card(received.incident)
     await bot.settled()
     bot.slack.ws.users["U0CARLA"].stranger = None
 
 
 async def does_everything(bot: Behind, who: str) -> None:
     """Asks, presses, submits and opens whatever there is, for B's incidents."""
-    incidents = [*(await bot.inbox.open_incidents()), THEIRS]
+    incidents = [*(await bot.inbox.list_open_incidents()), THEIRS]
     thread = ""
     for text in ASKED:
         thread = await bot.slack.say(who, ACME, text) if not thread else (await bot.slack.say(who, ACME, text, thread)) and thread
@@ -191,7 +191,7 @@ async def does_everything(bot: Behind, who: str) -> None:
     await bot.slack.shortcut(who, ACME, thread, SHORTCUT)
     for incident in incidents:
         for action in BUTTONS:
-            rows = [{**actions(button("Press", action, carry(incident, "beta-1"))), "block_id": "copied"}]
+            rows = [{**actions(button("Press", action, encode_button_value(incident, "beta-1"))), "block_id": "copied"}]
             copied = bot.slack.ws.post(BOT, bot.slack.ws.channel(ACME), {"text": "A copied card", "blocks": rows, "thread_ts": thread})
             await bot.slack.click(who, copied.ts, action)
         for form in FORM_IDS:
@@ -206,14 +206,14 @@ ANSWERED: list[str] = []
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
     """A form of ours in front of them, made out for that incident."""
     title = {"type": "plain_text", "text": "Form"}
-    field_ = {"type": "plain_text_input", "action_id": inside.WORDS, "multiline": True}
-    user, blocks = bot.slack.ws.user(who).id, [{"type": "input", "block_id": inside.WORDS, "label": title, "element": field_}]
+    field_ = {"type": "plain_text_input", "action_id": inside.WORDS_BLOCK_ID, "multiline": True}
+    user, blocks = bot.slack.ws.user(who).id, [{"type": "input", "block_id": inside.WORDS_BLOCK_ID, "label": title, "element": field_}]
     metadata = json.dumps({"incident": incident, "approval": incident, "digest": "0" * 64})
     view = {"type": "modal", "callback_id": form, "title": title, "blocks": blocks, "private_metadata": metadata, "submit": title}
     trigger = bot.slack.views.trigger(user)
     with suppress(SlackRefusal):
         opened = bot.slack.views.open(trigger, view)
-        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {inside.WORDS: "Tell me all."})))
+        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {inside.WORDS_BLOCK_ID: "Tell me all."})))
         await bot.slack.close(who, opened["id"])
 
 

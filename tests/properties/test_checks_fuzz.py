@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kb.keys import find
-from kb.numbers import storable
+from kb.keys import find_key
+from kb.numbers import is_storable
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
 from tools.checks.row import Check
@@ -22,11 +22,11 @@ JUNK = st.text(alphabet=st.sampled_from("\0\t\n\r :=<>|[]{}\"'0123456789abcxGPUN
 def sound(check: Check, facts: Sequence[Fact]) -> None:
     for fact in check.settle(facts) if check.settle else facts:
         assert fact.key or fact.line
-        row = find(fact.key) if fact.key else None
+        row = find_key(fact.key) if fact.key else None
         assert row is not None or not fact.key, fact.key
         assert fact.status is not Status.OK or (fact.key and fact.value is not None)
         Fact.from_json(fact.to_json())
-        assert storable(fact.value), "a checkpoint takes 64 bits and no infinity"
+        assert is_storable(fact.value), "a checkpoint takes 64 bits and no infinity"
 
 
 @pytest.mark.parametrize("check", EVERY)
@@ -38,7 +38,7 @@ def test_a_text_cut_anywhere_and_with_junk_in_it_is_answered(check: Check, data:
     for _ in range(data.draw(st.integers(0, 4))):
         at = data.draw(st.integers(0, len(cut)))
         cut = cut[:at] + data.draw(JUNK) + cut[at + data.draw(st.integers(0, 8)) :]
-    sound(check, check.read(cut))
+    sound(check, check.parse_output(cut))
 
 
 @pytest.mark.parametrize("check", EVERY)
@@ -47,14 +47,14 @@ def test_a_text_cut_anywhere_and_with_junk_in_it_is_answered(check: Check, data:
 def test_lines_in_any_order_any_number_of_times_are_answered(check: Check, data: st.DataObject) -> None:
     lines = "".join(SAMPLES[check.id]).splitlines(keepends=True)
     picked = data.draw(st.lists(st.sampled_from(lines), max_size=40))
-    sound(check, check.read("".join(picked)))
+    sound(check, check.parse_output("".join(picked)))
 
 
 @pytest.mark.parametrize("check", EVERY)
 @QUICK
 @given(text=st.text(max_size=300))
 def test_any_text_at_all_is_answered(check: Check, text: str) -> None:
-    sound(check, check.read(text))
+    sound(check, check.parse_output(text))
 
 
 @pytest.mark.parametrize("check", EVERY)
@@ -65,7 +65,7 @@ def test_numbers_of_any_size_are_answered(check: Check, data: st.DataObject) -> 
     huge = data.draw(st.sampled_from(["9" * 40, "9" * 5000, "-1", "1e400", "0x" + "f" * 30, "٣", "²", "nan", "inf"]))
     digits = [at for at, char in enumerate(text) if char.isdigit()]
     at = data.draw(st.sampled_from(digits))
-    sound(check, check.read(text[:at] + huge + text[at + 1 :]))
+    sound(check, check.parse_output(text[:at] + huge + text[at + 1 :]))
 
 
 @pytest.mark.parametrize("check", EVERY)
@@ -73,4 +73,4 @@ def test_a_number_longer_than_python_reads_loses_no_more_than_itself(check: Chec
     for text in SAMPLES[check.id][:2]:
         runs = [found.span() for found in re.finditer(r"\d+", text)]
         for start, end in runs[:: max(1, len(runs) // 6)]:
-            sound(check, check.read(f"{text[:start]}{'7' * 5000}{text[end:]}"))
+            sound(check, check.parse_output(f"{text[:start]}{'7' * 5000}{text[end:]}"))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bot.cards.customers import living
-from bot.cards.customers.drivers import with_drivers
-from bot.cards.customers.view import CustomerReader, CustomerView, customer_view, nothing_known
+from bot.cards.customers.drivers import add_driver_versions
+from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import staged
 from deploy.sandbox.cluster.faults import FAULTS, Fault
 from graph.state import Attachment
@@ -46,7 +46,7 @@ class Answered:
     """What the customer is answered, and whether a person was called."""
 
     label: str
-    view: CustomerView
+    view: TenantView
     called: bool
     seconds: float
     """On the machines' clock, from the mention to the answer."""
@@ -106,7 +106,7 @@ async def handed_in(label: str) -> Answered:
     """Healthy machines, and a log that the customer attached to their mention."""
     told = talk()
     words, log, _ = ATTACHED[label]
-    sha256 = await told.ports.evidence.put("inc-1", log)
+    sha256 = await told.ports.evidence.put_text("inc-1", log)
     await told.reports(words, Attachment(name="train.log", size=len(log.encode()), sha256=sha256))
     return await shown(label, told)
 
@@ -120,8 +120,8 @@ def talk(*faults: dict[str, Any]) -> Talk:
 async def shown(label: str, told: Talk) -> Answered:
     """What stands in the customer's thread after the turn."""
     rows, facts = await told.rows(), await told.facts()
-    reader = CustomerReader(frozenset(OURS), WORDS, known=with_drivers(nothing_known, facts, OURS))
-    return Answered(label, customer_view(rows, reader), rows.ticket is not None, rows.stats.makespan_seconds)
+    reader = TenantViewContext(frozenset(OURS), WORDS, known=add_driver_versions(get_no_slot_values, facts, OURS))
+    return Answered(label, build_tenant_view(rows, reader), rows.ticket is not None, rows.stats.makespan_seconds)
 
 
 def row(got: Answered) -> str:
@@ -133,17 +133,17 @@ def alone(got: Answered) -> None:
     """Answered with what to change, and nobody is called."""
     assert (got.view.stage, got.view.state, got.called) == ("yours", "", False)
     [cause] = got.view.causes
-    assert cause.said == WORDS.cause(got.label)
+    assert cause.said == WORDS.get_cause_words(got.label)
     assert cause.block
     assert not [slot for slot in ("{expected}", "{driver}", "{cuda}") if slot in cause.block]
     assert any(cause.block.split("\n")[0] in text for text in texts(got.view))
     assert row(got) in DOCUMENT.read_text(), row(got)
 
 
-def texts(view: CustomerView) -> list[str]:
+def texts(view: TenantView) -> list[str]:
     """All that is shown, as text."""
     return [
-        html.unescape(part["text"]) for block in living.render(view).blocks for part in every(block) if isinstance(part.get("text"), str)
+        html.unescape(part["text"]) for block in living.render_tenant_card(view).blocks for part in every(block) if isinstance(part.get("text"), str)
     ]
 
 

@@ -12,20 +12,20 @@ from typing import Any, cast, get_args
 import pytest
 
 from bot.cards.customers import before, living
-from bot.cards.customers.answers import Answered, answer
-from bot.cards.customers.reader import reader_of
-from bot.cards.customers.view import CustomerReader, CustomerView, customer_view, nothing_known
-from bot.desk.earlier import earlier_of
-from bot.postmortem.markdown import markdown
-from bot.postmortem.page import finished
-from bot.postmortem.theirs import page_for_customer
-from bot.provider.messages import StatesAsked
+from bot.cards.customers.answers import AnswerKind, render_answer
+from bot.cards.customers.reader import build_tenant_view_context
+from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view, get_no_slot_values
+from bot.desk.earlier import build_closed_incident
+from bot.postmortem.markdown import write_markdown
+from bot.postmortem.page import sanitize_page
+from bot.postmortem.theirs import render_tenant_page
+from bot.provider.messages import StatesRequest
 from bot.provider.standing import TicketStates
-from bot.run.lessons import _tenant_of_node, _tenants
+from bot.run.lessons import _build_tenant_lookup, _list_tenants
 from deploy.sandbox.cluster.doors.stage import Stage, staged
-from graph.learning.lessons import drafted
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, Attachment, FileSource, Incident, Item, Origin
+from graph.learning.lessons import draft_lesson
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, SIDE_KEY, Attachment, FileSource, IncidentState, InboxItem, Origin
 from kb.history.lessons import Lesson
 from kb.taxonomy.reader import load_taxonomy
 from tests.properties.test_canaries import ALIASES, CHANNELS, ORIGIN, OURS, THEIRS, WORDS
@@ -33,7 +33,7 @@ from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.fact import FROM_FILE
 from tools.inventory.hosts import Inventory
-from tools.transport import Ran
+from tools.transport import CommandResult
 
 pytestmark = pytest.mark.tier2
 
@@ -64,7 +64,7 @@ class LaidBeside:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stage.transport, name)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         ran = await self.stage.transport.run(host, argv, timeout=timeout, cap=cap)
         if host != OURS[0] or not ran.stdout.startswith(b"== logs "):
             return ran
@@ -87,14 +87,14 @@ def talk(owner: str | None = None, origin: Origin = ORIGIN) -> Talk:
     return Talk.over(replace(stage, transport=cast(Any, LaidBeside(stage, owner))) if owner is not None else stage, origin)
 
 
-def reader(inventory: Inventory, origin: Origin = ORIGIN) -> CustomerReader:
-    return reader_of(inventory, WORDS, origin, "en", nothing_known, ())
+def reader(inventory: Inventory, origin: Origin = ORIGIN) -> TenantViewContext:
+    return build_tenant_view_context(inventory, WORDS, origin, "en", get_no_slot_values, ())
 
 
-def lesson_of(rows: IncidentRows, inventory: Inventory) -> Lesson | None:
+def lesson_of(rows: IncidentView, inventory: Inventory) -> Lesson | None:
     ticket = {"true_label": LABEL, "true_cause": "it needs more memory"}
-    state = cast(Incident, {**rows.stored, "lifecycle": "closed", "ticket": ticket})
-    return drafted(state, T0, load_taxonomy().leaves, lambda hosts: _tenants(inventory, hosts), _tenant_of_node(inventory))
+    state = cast(IncidentState, {**rows.stored, "lifecycle": "closed", "ticket": ticket})
+    return draft_lesson(state, T0, load_taxonomy().leaves, lambda hosts: _list_tenants(inventory, hosts), _build_tenant_lookup(inventory))
 
 
 class Kept:
@@ -110,8 +110,8 @@ class Kept:
         return ()
 
 
-async def over_the_link(rows: IncidentRows, inventory: Inventory) -> str:
-    async def state_of(incident: str) -> Incident:
+async def over_the_link(rows: IncidentView, inventory: Inventory) -> str:
+    async def state_of(incident: str) -> IncidentState:
         return rows.stored
 
     async def begun(incident: str) -> frozenset[str]:
@@ -119,46 +119,46 @@ async def over_the_link(rows: IncidentRows, inventory: Inventory) -> str:
 
     kept = cast(Any, Kept())
     states = TicketStates(kept, inventory, WORDS, state_of, begun, kept)
-    return (await states.answer("acme", StatesAsked(tickets=("inc-1",), after={"inc-1": 0}))).model_dump_json()
+    return (await states.answer_states_request("acme", StatesRequest(tickets=("inc-1",), after={"inc-1": 0}))).model_dump_json()
 
 
 async def doors(told: Talk) -> Mapping[str, str]:
     """Everything that a customer can see of the incident, by where."""
     rows, inventory = await told.rows(), told.ports.inventory
     of = reader(inventory)
-    view = customer_view(rows, of)
+    view = build_tenant_view(rows, of)
     cards = {
-        "card": living.render(view),
-        "news": living.moved(view),
-        "asked": living.asked(view),
-        "again": living.looked_again(view, broken=True),
+        "card": living.render_tenant_card(view),
+        "news": living.render_update(view),
+        "asked": living.render_progress_answer(view),
+        "again": living.render_recheck_result(view, broken=True),
     }
-    cards |= {f"answer {kind}": answer(kind, view, OURS, ()) for kind in get_args(Answered)}
-    closed = earlier_of(cast(Incident, {**rows.stored, "lifecycle": "closed"}), T0)
+    cards |= {f"answer {kind}": render_answer(kind, view, OURS, ()) for kind in get_args(AnswerKind)}
+    closed = build_closed_incident(cast(IncidentState, {**rows.stored, "lifecycle": "closed"}), T0)
     assert closed
     lesson = lesson_of(rows, inventory)
     return {
         **{name: json.dumps([card.text, card.blocks], ensure_ascii=False) for name, card in cards.items()},
-        "draft of what people tell": living.draft(view),
-        "page": markdown(finished(page_for_customer(view, rows.opened_at, T0))).decode(),
+        "draft of what people tell": living.build_operator_draft(view),
+        "page": write_markdown(sanitize_page(render_tenant_page(view, rows.opened_at, T0))).decode(),
         "link": await over_the_link(rows, inventory),
-        "earlier": "\n".join(before.lines([closed], ORIGIN, of)),
-        "sought": repr(before.sought(rows, ORIGIN, of).labels),
-        "lesson": lesson.model_dump_json() if lesson and lesson.serves("acme") else "",
+        "earlier": "\n".join(before.format_past_incidents([closed], ORIGIN, of)),
+        "sought": repr(before.build_past_query(rows, ORIGIN, of).labels),
+        "lesson": lesson.model_dump_json() if lesson and lesson.can_serve_tenant("acme") else "",
         "export": lesson.model_dump_json() if lesson and not (lesson.tenant or lesson.inside) else "",
     }
 
 
 def signs(texts: Mapping[str, str]) -> Iterator[str]:
     """The doors at which the other customer's error shows: its line, or its cause."""
-    said = WORDS.cause(LABEL, "en")
+    said = WORDS.get_cause_words(LABEL, "en")
     for door, text in texts.items():
         if any(word in text for word in ("canary", LABEL, said.title, said.words)):
             yield door
 
 
-async def view_of(told: Talk) -> CustomerView:
-    return customer_view(await told.rows(), reader(told.ports.inventory))
+async def view_of(told: Talk) -> TenantView:
+    return build_tenant_view(await told.rows(), reader(told.ports.inventory))
 
 
 async def test_a_log_of_their_own_job_is_told_at_every_door() -> None:
@@ -189,8 +189,8 @@ async def test_a_log_that_is_not_established_as_theirs_is_told_at_no_door(owner:
 async def test_their_own_log_that_says_the_same_is_told_once_they_hand_it_in() -> None:
     told = talk(FOREIGN["no job"])
     await told.reports("job 4711 died on gpu-[003-004]")
-    sha256 = await told.ports.evidence.put("inc-1", LOG.replace("canary", "own"))
-    await hands_in(told, sha256, **{SIDE: CUSTOMER})
+    sha256 = await told.ports.evidence.put_text("inc-1", LOG.replace("canary", "own"))
+    await hands_in(told, sha256, **{SIDE_KEY: TENANT_SIDE})
     view = await view_of(told)
     assert view.stage == "yours"
     assert view.causes[0].shows == (LINE.replace("canary", "own"),)
@@ -201,7 +201,7 @@ async def test_a_customer_is_asked_for_their_log_once_and_then_people_go_on() ->
     told = talk(FOREIGN["no job"])
     await told.reports("job 4711 died on gpu-[003-004]")
     at = told.stage.clock.now()
-    said = Item(id="more", kind="reply", incident="inc-1", at=at, user="U2", text="job 4711 died again on gpu-003", data={SIDE: CUSTOMER})
+    said = InboxItem(id="more", kind="reply", incident="inc-1", at=at, user="U2", text="job 4711 died again on gpu-003", data={SIDE_KEY: TENANT_SIDE})
     await told._turn(said)
     rows = await told.rows()
     assert ((await view_of(told)).stage, rows.lifecycle) == ("people", "handed_off")
@@ -214,7 +214,7 @@ async def test_a_log_that_our_own_people_hand_in_is_not_told_and_people_go_on() 
     told = talk()
     await told.reports("job 4711 died on gpu-[003-004]")
     text = f"== logs {'1' * 20}\n==> /shared/logs/4711/rank_0.log <==\n== of {OWN_JOB} {'1' * 20}\n{LOG}"
-    await hands_in(told, await told.ports.evidence.put("inc-1", text))
+    await hands_in(told, await told.ports.evidence.put_text("inc-1", text))
     rows = await told.rows()
     assert rows.report
     assert [cause.label for cause in rows.report.root_causes] == [LABEL]
@@ -227,7 +227,7 @@ async def test_a_log_that_our_own_people_hand_in_is_not_told_and_people_go_on() 
 async def hands_in(told: Talk, sha256: str, **data: Any) -> None:
     at = told.stage.clock.now()
     given = Attachment(name="train.log", size=len(LOG), sha256=sha256)
-    await told._turn(Item(id="file", kind="reply", incident="inc-1", at=at, user="U2", text="the log", attachments=(given,), data=data))
+    await told._turn(InboxItem(id="file", kind="reply", incident="inc-1", at=at, user="U2", text="the log", attachments=(given,), data=data))
 
 
 async def test_what_only_a_foreign_log_shows_beside_a_fault_of_ours_does_not_hide_it() -> None:
@@ -249,7 +249,7 @@ async def test_a_lesson_of_our_own_incident_on_a_customers_machines_serves_them_
         await told.reports("job 4711 died on gpu-[003-004]")
         lesson = lesson_of(await told.rows(), told.ports.inventory)
         assert lesson
-        assert (lesson.serves("acme"), lesson.serves(None)) == (serves, True)
+        assert (lesson.can_serve_tenant("acme"), lesson.can_serve_tenant(None)) == (serves, True)
 
 
 async def test_every_fact_of_a_file_says_which_file_whose_and_of_which_job() -> None:
@@ -257,6 +257,6 @@ async def test_every_fact_of_a_file_says_which_file_whose_and_of_which_job() -> 
     await told.reports("job 4711 died on gpu-[003-004]")
     read = [fact for fact in await told.facts() if fact.check == "joblog" and fact.value is not None]
     assert {fact.key for fact in read} >= {"job.error", "job.log", "job.ranks"}
-    sources = {FileSource.of(fact) for fact in read}
+    sources = {FileSource.from_fact(fact) for fact in read}
     assert FileSource(path="/shared/logs/900/rank_0.log", uid=2002) in sources
     assert all(fact.attrs[FROM_FILE]["path"].startswith("/") and "uid" in fact.attrs[FROM_FILE] for fact in read)

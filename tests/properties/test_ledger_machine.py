@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.properties.ledger_machine import SITUATIONS, live
-from tools.ledger.states import OPEN, TABLE, TERMINAL, State, Transition
+from tools.ledger.states import OPEN_STATES, TRANSITION_TABLE, TERMINAL_STATES, State, Transition
 
 RUNS = settings(
     max_examples=10,
@@ -38,8 +38,8 @@ def test_the_runs_came_across(situation: str, counts: Counter[str]) -> None:
 
 
 def test_no_state_leads_back_to_a_decision() -> None:
-    assert {state for state, exits in TABLE.items() if State.APPROVED in exits.values()} == {State.PENDING}
-    assert {state for state, exits in TABLE.items() if State.EXECUTING in exits.values()} == {State.APPROVED}
-    assert {State.DONE, State.FAILED, State.DENIED, State.EXPIRED, State.SUPERSEDED, State.REVOKED} == TERMINAL
-    assert not {event for state in TERMINAL | {State.UNKNOWN} for event in TABLE[state]} & {Transition.APPROVE, Transition.CLAIM}
-    assert frozenset({State.PENDING, State.APPROVED}) == OPEN
+    assert {state for state, exits in TRANSITION_TABLE.items() if State.APPROVED in exits.values()} == {State.PENDING}
+    assert {state for state, exits in TRANSITION_TABLE.items() if State.EXECUTING in exits.values()} == {State.APPROVED}
+    assert {State.DONE, State.FAILED, State.DENIED, State.EXPIRED, State.SUPERSEDED, State.REVOKED} == TERMINAL_STATES
+    assert not {event for state in TERMINAL_STATES | {State.UNKNOWN} for event in TRANSITION_TABLE[state]} & {Transition.APPROVE, Transition.CLAIM}
+    assert frozenset({State.PENDING, State.APPROVED}) == OPEN_STATES

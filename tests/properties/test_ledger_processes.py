@@ -23,7 +23,7 @@ from tests.support.redis_server import RealServer
 from tools.acting import run as act
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotFound, NotOpen, Refused, Stopped, StoreDown
+from tools.ledger.record import NotFound, NotOpen, Refused, KillSwitchOn, StoreDown
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.tier2
@@ -78,7 +78,7 @@ async def run_it(ledger: Ledger, held: Any, node: Node) -> Any:
         await asyncio.to_thread(node.idle)
 
     clock = SetClock(datetime.now(UTC))
-    ended = await act.run(held, OneNode(node), clock=clock, beat=ledger.beat, pause=pause)
+    ended = await act.run_action(held, OneNode(node), clock=clock, beat=ledger.send_heartbeat, pause=pause)
     return await ledger.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
 
 
@@ -95,8 +95,8 @@ async def test_four_processes_that_claim_twenty_approvals_at_once_get_each_once(
     assert [racer.returncode for racer in racers] == [0] * PROCESSES
     claimed = [line.split()[1] for text in said for line in text.splitlines()]
     assert sorted(claimed) == sorted(names), "each approval was claimed by exactly one process"
-    assert {(await desk.ledger.record(name)).state for name in names} == {"done"}
-    assert (await desk.ledger.verify(head for _, head in desk.heads)).good
+    assert {(await desk.ledger.get_record(name)).state for name in names} == {"done"}
+    assert (await desk.ledger.verify_audit(head for _, head in desk.heads)).good
 
 
 @pytest.mark.parametrize("started", [True, False], ids=["after the start", "before the start"])
@@ -128,14 +128,14 @@ async def test_what_redis_acknowledged_is_there_after_it_was_killed(desk: Desk, 
         await desk.claim(ready)
     durable_server.start()
     fresh = ledger_at(desk.redis, desk.clock.at)
-    assert [(await fresh.record(row.approval)).state for row in (waiting, ready, running)] == ["pending", "approved", "executing"]
-    assert (await fresh.record(ready.approval)).approvals == 1
+    assert [(await fresh.get_record(row.approval)).state for row in (waiting, ready, running)] == ["pending", "approved", "executing"]
+    assert (await fresh.get_record(ready.approval)).approvals == 1
     with pytest.raises(NotOpen):
         await claim(fresh, running)
-    await desk.ledger.beat(held)
+    await desk.ledger.send_heartbeat(held)
     assert (await desk.ledger.finish(held, "done")).state == "done"
     assert (await claim(desk.ledger, ready)).may_start
-    assert (await fresh.verify(head for _, head in desk.heads)).good
+    assert (await fresh.verify_audit(head for _, head in desk.heads)).good
 
 
 async def test_every_proposal_that_was_acknowledged_before_the_kill_is_there(desk: Desk, durable_server: RealServer) -> None:
@@ -152,8 +152,8 @@ async def test_every_proposal_that_was_acknowledged_before_the_kill_is_there(des
     durable_server.start()
     fresh = ledger_at(desk.redis, desk.clock.at)
     for approval in acknowledged:
-        assert (await fresh.record(approval)).state == "pending"
-    assert (await fresh.verify(head for _, head in desk.heads)).good
+        assert (await fresh.get_record(approval)).state == "pending"
+    assert (await fresh.verify_audit(head for _, head in desk.heads)).good
 
 
 class PowerCut:
@@ -188,7 +188,7 @@ async def test_after_a_power_cut_that_lost_the_claim_the_host_refuses_to_run_it_
     assert (first.state, resets(node)) == ("done", 1)
     power_cut.happens()
     fresh = ledger_at(desk.redis, desk.clock.at)
-    assert (await fresh.record(row.approval)).state == "approved", "this Redis does not know that it ran"
+    assert (await fresh.get_record(row.approval)).state == "approved", "this Redis does not know that it ran"
     again = await claim(fresh, row)
     assert again.may_start, "nothing in the store could tell this process"
     second = await run_it(fresh, again, node)
@@ -203,11 +203,11 @@ async def test_after_a_power_cut_in_mid_action_the_running_command_is_found_and_
     row = await approved(desk)
     power_cut.from_here_on()
     held = await desk.claim(row)
-    assert (await act.start(held, OneNode(node))).word == "started"
+    assert (await act.start_action(held, OneNode(node))).word == "started"
     power_cut.happens()
     fresh = ledger_at(desk.redis, desk.clock.at)
     again = await claim(fresh, row)
-    assert (await act.start(again, OneNode(node))).word == "running"
+    assert (await act.start_action(again, OneNode(node))).word == "running"
     await asyncio.to_thread(node.open_gate, "reset")
     assert (await run_it(fresh, again, node)).state == "done"
     assert resets(node) == 1
@@ -218,14 +218,14 @@ async def test_a_process_that_lived_through_the_power_cut_stops_everything(desk:
     power_cut.from_here_on()
     await run_it(desk.ledger, await desk.claim(row), node)
     power_cut.happens()
-    with pytest.raises(Stopped, match="went back in time"):
+    with pytest.raises(KillSwitchOn, match="went back in time"):
         await desk.claim(row)
     newcomer = ledger_at(desk.redis, desk.clock.at)
-    assert "went back in time" in (await newcomer.status()).stopped
-    with pytest.raises(Stopped):
+    assert "went back in time" in (await newcomer.get_brake_status()).stopped
+    with pytest.raises(KillSwitchOn):
         await claim(newcomer, row)
     posted = [head for _, head in desk.heads]
-    assert (await newcomer.verify(posted)).missing_heads, "the heads posted elsewhere show what was lost"
+    assert (await newcomer.verify_audit(posted)).missing_heads, "the heads posted elsewhere show what was lost"
     assert resets(node) == 1
 
 
@@ -238,7 +238,7 @@ async def test_when_redis_lost_everything_no_old_card_does_anything(desk: Desk, 
         await fresh.vote(row.approval, row.digest, "T1:BOB", "approve", "click")
     with pytest.raises(Refused):
         await run_it(fresh, held, node)
-    assert (await fresh.record((await fresh.propose(replace(row.action, approval="apr-00"), row.terms)).approval)).state == "pending"
+    assert (await fresh.get_record((await fresh.propose(replace(row.action, approval="apr-00"), row.terms)).approval)).state == "pending"
 
 
 async def test_after_a_restore_from_an_older_copy_everything_stops_until_people_looked(
@@ -257,9 +257,9 @@ async def test_after_a_restore_from_an_older_copy_everything_stops_until_people_
     durable_server.kill()
     durable_server.start()
     fresh = Ledger(desk.redis, KEY, SetClock(desk.clock.at), seen=heads[-1])  # a process that starts now, and what was kept outside Redis
-    with pytest.raises(Stopped, match="went back in time"):
+    with pytest.raises(KillSwitchOn, match="went back in time"):
         await desk.claim(card, ledger=fresh)
-    assert not (await fresh.verify([head for _, head in heads])).good, "the heads in the log are not in the copy"
+    assert not (await fresh.verify_audit([head for _, head in heads])).good, "the heads in the log are not in the copy"
     await fresh.resume("T1:BOB")
     again = await run_it(fresh, await desk.claim(card, ledger=fresh), node)
     assert (again.state, resets(node)) == ("done", 1), "the host's own record says what became of it"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.engine.assess import Assessment, assess
+from graph.engine.assess import Assessment, assess_facts
 from tests.support.clock import T0
 from tests.support.fakes_graph import HOT, LOST, OOM, fact, healthy, instead, lens
 from tools.fact import Fact
@@ -40,11 +40,11 @@ Verdict = list[tuple[str, tuple[str, ...], tuple[str, ...], float]]
 
 
 def look(facts: Sequence[Fact], hosts: Sequence[str] = HOSTS) -> Assessment:
-    return assess(facts, lens(), hosts, None, T0)
+    return assess_facts(facts, lens(), hosts, None, T0)
 
 
 def verdict(now: Assessment) -> Verdict:
-    return sorted((row.label, row.hosts, row.devices, row.confidence) for row in now.root_causes())
+    return sorted((row.label, row.hosts, row.devices, row.confidence) for row in now.list_root_causes())
 
 
 @given(SICK, st.permutations(HOSTS))
@@ -89,8 +89,8 @@ def test_what_tenants_write_neither_clears_nor_accuses_a_machine(cause: tuple[ob
     check = "smi" if key.startswith("gpu.") else "dmesg"
     sick = instead(healthy(*HOSTS), fact("n2", check, key, value, device))  # type: ignore[arg-type]  # a value of the key's kind
     now = look([*sick, *said])
-    assert {(row.label, row.hosts) for row in now.root_causes() if row.hosts} == {(label, ("n2",))}
-    assert not [row for row in look([*healthy(*HOSTS), *said]).root_causes() if row.hosts]
+    assert {(row.label, row.hosts) for row in now.list_root_causes() if row.hosts} == {(label, ("n2",))}
+    assert not [row for row in look([*healthy(*HOSTS), *said]).list_root_causes() if row.hosts]
 
 
 @given(SICK, st.sampled_from(["dmesg", "lspci", "mem", "smi"]), st.sampled_from(HOSTS))

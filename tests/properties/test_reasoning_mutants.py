@@ -4,13 +4,13 @@ from typing import get_args
 
 import pytest
 
-from graph.reasoning.contracts import CONTRACTS
+from graph.reasoning.contracts import INVARIANTS
 from tests.properties import reasoning_stories
 from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ending, endings_without_fault
 
 pytestmark = pytest.mark.tier2
 
-PROMISES = {row.id: row.promise for row in CONTRACTS}
+PROMISES = {row.id: row.promise for row in INVARIANTS}
 
 
 @pytest.mark.parametrize("story", reasoning_stories.STORIES)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bot.provider.document import private_names
+from bot.provider.document import list_private_names
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.exchange.build import Secrecy, build_ticket
-from graph.exchange.read import read_ticket
-from graph.state import Attachment, Item
+from graph.exchange.build import ExportPrivacy, build_ticket_document
+from graph.exchange.read import parse_ticket
+from graph.state import Attachment, InboxItem
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import MADE, SALT, public
 
@@ -39,11 +39,11 @@ async def diagnosed(fault: str) -> tuple[str, Talk]:
     log = "\n".join(LOG.replace("{n}", str(number)) for number in range(40))
     at = stage.clock.now()
     given = (Attachment(name="canary_train.log", text=log),)
-    await talk._turn(Item(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=SAID, attachments=given))
+    await talk._turn(InboxItem(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=SAID, attachments=given))
     rows = await talk.rows()
-    facts = await talk.ports.evidence.facts(rows.stored["facts"]) if rows.stored.get("facts") else []
-    secrecy = Secrecy(SALT, public(), tuple(private_names(stage.inventory)))
-    return build_ticket(rows, facts, secrecy, MADE).canonical().decode(), talk
+    facts = await talk.ports.evidence.get_facts(rows.stored["facts"]) if rows.stored.get("facts") else []
+    secrecy = ExportPrivacy(SALT, public(), tuple(list_private_names(stage.inventory)))
+    return build_ticket_document(rows, facts, secrecy, MADE).to_canonical_bytes().decode(), talk
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -56,14 +56,14 @@ async def test_no_canary_of_the_workload_leaves(fault: str) -> None:
     assert document["hypotheses"]
     assert len(document["signatures"]) >= 5
     assert {"model", "data", "code"} & {row["kind"] for row in document["signatures"]}
-    assert read_ticket(sent.encode()).document.hosts
+    assert parse_ticket(sent.encode()).document.hosts
 
 
 async def test_the_test_has_eyes() -> None:
     """The same incident with nothing kept back shows canaries in every part that it plants them in."""
     _, talk = await diagnosed("U04")
     rows = await talk.rows()
-    facts = await talk.ports.evidence.facts(rows.stored["facts"])
-    assert "canary" in json.dumps(rows.said).lower()
+    facts = await talk.ports.evidence.get_facts(rows.stored["facts"])
+    assert "canary" in json.dumps(rows.messages).lower()
     assert any("canary" in f"{fact.line} {fact.value} {dict(fact.attrs)}".lower() for fact in facts)
     assert any("canary" in row.text.lower() for log in rows.logs for row in log.templates)

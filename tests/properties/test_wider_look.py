@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from bot.cards.customers.view import CustomerReader, CustomerView, customer_view
+from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.conversation.read import read
-from graph.incident.visible import vocabulary
-from graph.state import CUSTOMER, SIDE, Incident, Ladder, Origin
+from graph.conversation.read import parse_message
+from graph.incident.visible import build_vocabulary
+from graph.state import TENANT_SIDE, SIDE_KEY, IncidentState, Remediation, Origin
 from tests.properties.test_canaries import ALIASES, CANARIES, ORIGIN, OURS, THEIRS, WORDS, seen, shared
 from tests.support.talk import Talk, case_of
-from tools.inventory.jobs import JobPlace, Mine
+from tools.inventory.jobs import JobHosts, JobFilter
 
 pytestmark = pytest.mark.tier2
 
@@ -31,18 +31,18 @@ async def reported(*faults: dict[str, Any]) -> Talk:
 
 async def on_call(told: Talk, text: str) -> None:
     """One of ours writes in the internal thread."""
-    names = vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, OPERATORS)
-    await told.means(read(text, names, told.ports.clock.now()), "U0PRIYA")
+    names = build_vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, OPERATORS)
+    await told.means(parse_message(text, names, told.ports.clock.now()), "U0PRIYA")
 
 
 async def customer(told: Talk, text: str) -> None:
     """One of theirs writes in the customer's thread."""
-    names = vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, ORIGIN)
-    await told.means(read(text, names, told.ports.clock.now()), "U0CARLA", **{SIDE: CUSTOMER})
+    names = build_vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, ORIGIN)
+    await told.means(parse_message(text, names, told.ports.clock.now()), "U0CARLA", **{SIDE_KEY: TENANT_SIDE})
 
 
-async def view_of(told: Talk) -> CustomerView:
-    return customer_view(await told.rows(), CustomerReader(frozenset(OURS), WORDS, others=frozenset(THEIRS), names=ALIASES))
+async def view_of(told: Talk) -> TenantView:
+    return build_tenant_view(await told.rows(), TenantViewContext(frozenset(OURS), WORDS, others=frozenset(THEIRS), names=ALIASES))
 
 
 @pytest.mark.parametrize("text", [WIDER[0], WIDER[3]])
@@ -79,17 +79,17 @@ async def test_what_their_own_machine_shows_crosses_with_their_machine_alone() -
 async def test_how_far_the_repair_of_a_neighbour_is_is_no_news_for_the_customer() -> None:
     told = await reported()
     rows = await told.rows()
-    ladder = Ladder(id="lad-1", label="GPU.BUS.Fallen_Off_Bus", target="canary-b1", drained=True)
+    ladder = Remediation(id="lad-1", label="GPU.BUS.Fallen_Off_Bus", target="canary-b1", drained=True)
     stored = {**rows.stored, "ladders": [ladder.model_dump(mode="json")], "lifecycle": "watching"}
-    reader = CustomerReader(frozenset(OURS), WORDS, others=frozenset(THEIRS))
-    assert customer_view(replace(rows, stored=cast(Incident, stored)), reader).state == ""
+    reader = TenantViewContext(frozenset(OURS), WORDS, others=frozenset(THEIRS))
+    assert build_tenant_view(replace(rows, stored=cast(IncidentState, stored)), reader).state == ""
 
 
 async def test_a_job_of_bs_and_a_job_of_nobodys_get_the_same_words() -> None:
-    places = {"4712": JobPlace(THEIRS), "99999": JobPlace(why="not_known")}
+    places = {"4712": JobHosts(THEIRS), "99999": JobHosts(why="not_known")}
     asked: list[str] = []
 
-    async def place(job: str, mine: Mine) -> JobPlace:
+    async def place(job: str, mine: JobFilter) -> JobHosts:
         asked.append(job)
         assert mine(OURS[:1])
         assert not mine(THEIRS)

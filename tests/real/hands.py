@@ -12,15 +12,15 @@ from tests.support.clock import WallClock
 from tests.support.fakes_ledger import CATALOGUE, POLICY, Desk
 from tests.support.inventories import inventory_of
 from tools.acting import run as act
-from tools.acting.build import ActionWanted, HostSeen, build, via_of
-from tools.acting.conditions import see
-from tools.acting.identity import boot_id
-from tools.acting.run import Ending
+from tools.acting.build import ActionRequest, HostIdentity, build_action, find_execution_host
+from tools.acting.conditions import read_condition
+from tools.acting.identity import read_boot_id
+from tools.acting.run import ExecutionResult
 from tools.action import Action
 from tools.inventory.hosts import Inventory
 from tools.ledger.claim import Claim
 from tools.remedies import REMEDIES
-from tools.ssh.client import Ssh
+from tools.ssh.client import SshTransport
 
 
 @dataclass
@@ -28,28 +28,28 @@ class Hands:
     """Whoever acts on the rack."""
 
     inventory: Inventory
-    ssh: Ssh
+    ssh: SshTransport
 
     async def action(self, remedy: str, target: str, **args: str) -> Action:
         """The remedy as it would be put before people now: of this boot and this host key."""
         host = self.inventory.hosts[target]
-        via = via_of(REMEDIES[remedy], host, self.inventory.hosts)
-        seen = HostSeen(await boot_id(via.name, self.ssh), await self.ssh.fingerprint(via.name))
-        return build(ActionWanted(remedy, args, incident="inc-1"), host, via, seen, policy=POLICY, catalogue=CATALOGUE)
+        via = find_execution_host(REMEDIES[remedy], host, self.inventory.hosts)
+        seen = HostIdentity(await read_boot_id(via.name, self.ssh), await self.ssh.fingerprint(via.name))
+        return build_action(ActionRequest(remedy, args, incident="inc-1"), host, via, seen, policy=POLICY, catalogue=CATALOGUE)
 
     async def unmet(self, action: Action) -> list[str]:
         """What the controller says against it just before the claim."""
         controller = self.inventory.hosts[action.target].controller
-        seen = [await see(row, controller, self.ssh) for row in action.conditions if row.kind == "controller"]
+        seen = [await read_condition(row, controller, self.ssh) for row in action.conditions if row.kind == "controller"]
         return [row.saw for row in seen if not row.ok]
 
-    async def run(self, action: Action) -> Ending:
+    async def run(self, action: Action) -> ExecutionResult:
         """Approved, claimed, carried out; how it ended."""
         desk = Desk(FakeAsyncRedis())
         claim = await desk.claim(await desk.approved(action))
-        return await act.run(claim, self.ssh, clock=WallClock(), beat=_alive, pause=_moment)
+        return await act.run_action(claim, self.ssh, clock=WallClock(), beat=_alive, pause=_moment)
 
-    async def do(self, remedy: str, target: str, **args: str) -> Ending:
+    async def do(self, remedy: str, target: str, **args: str) -> ExecutionResult:
         """All of it, where the controller has nothing against it."""
         action = await self.action(remedy, target, **args)
         assert await self.unmet(action) == []
@@ -67,7 +67,7 @@ async def _moment(seconds: float) -> None:
 @contextlib.asynccontextmanager
 async def hands(rack: Rack) -> AsyncIterator[Hands]:
     inventory = inventory_of(rack.inventory)
-    ssh = Ssh(inventory)
+    ssh = SshTransport(inventory)
     try:
         yield Hands(inventory, ssh)
     finally:

@@ -8,34 +8,34 @@ from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.ssh.client import Limits, Ssh
+from tools.ssh.client import SshLimits, SshTransport
 
 GPU_NODES = ("gpu-001", "gpu-002", "gpu-003")
 PASSIVE = tuple(check.id for check in CHECKS.values() if not check.exclusive)
 
-Answers = Mapping[tuple[str, str], Answer]
+Answers = Mapping[tuple[str, str], CheckAnswer]
 
 
-async def look(rack: Rack, hosts: Sequence[str], checks: Iterable[str] = PASSIVE, limits: Limits | None = None) -> Answers:
+async def look(rack: Rack, hosts: Sequence[str], checks: Iterable[str] = PASSIVE, limits: SshLimits | None = None) -> Answers:
     """Every check on every host, once and at the same time."""
     inventory = inventory_of(rack.inventory)
-    ssh = Ssh(inventory, limits)
+    ssh = SshTransport(inventory, limits)
     try:
         fleet = Fleet(ssh, inventory, CHECKS, MemoryEvidence(), WallClock())
-        wave = await fleet.look("inc-rack", [Ask(host, check) for host in hosts for check in checks], fresh=True)
+        wave = await fleet.run_checks("inc-rack", [CheckRequest(host, check) for host in hosts for check in checks], fresh=True)
     finally:
         await ssh.aclose()
     return {(answer.host, answer.check): answer for answer in wave.answers}
 
 
-def fact(answer: Answer, key: str, device: str | None = None) -> Fact:
+def fact(answer: CheckAnswer, key: str, device: str | None = None) -> Fact:
     """The one fact of that key (and device) in an answer."""
     [found] = [row for row in answer.facts if row.key == key and device in (None, row.device)]
     return found
 
 
-def told(answer: Answer) -> str:
+def told(answer: CheckAnswer) -> str:
     """Everything an answer says, as text."""
     return " ".join([answer.could_not, *(f"{row.key} {row.value} {row.line}" for row in answer.facts)])

@@ -61,7 +61,7 @@ def of_captures() -> Mapping[str, int]:
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace")
         for check in CHECKS.values():
-            if tells(fact for fact in check.read(text) if fact.key not in ("job.ranks", "job.log")):
+            if tells(fact for fact in check.parse_output(text) if fact.key not in ("job.ranks", "job.log")):
                 found[check.id] = found.get(check.id, 0) + 1
     return found
 

@@ -11,8 +11,8 @@ from tests.real.looking import fact, look, told
 from tests.real.nodes import calm, on, submit
 from tests.support.inventories import inventory_of
 from tools.fact import Status
-from tools.inventory.jobs import JobPlace, SlurmJobs
-from tools.ssh.client import Ssh
+from tools.inventory.jobs import JobHosts, SlurmJobFinder
+from tools.ssh.client import SshTransport
 
 pytestmark = pytest.mark.usefixtures("in_service")
 
@@ -34,20 +34,20 @@ def ended_job(rack: Rack) -> str:
     return job
 
 
-async def place_of(rack: Rack, job: str) -> JobPlace:
+async def place_of(rack: Rack, job: str) -> JobHosts:
     inventory = inventory_of(rack.inventory)
-    ssh = Ssh(inventory)
+    ssh = SshTransport(inventory)
     try:
-        return await SlurmJobs(ssh, inventory).place(job)
+        return await SlurmJobFinder(ssh, inventory).find_job_hosts(job)
     finally:
         await ssh.aclose()
 
 
 async def test_without_accounts_a_forgotten_job_is_nowhere_and_that_is_an_answer(rack: Rack) -> None:
     job = ended_job(rack)
-    assert await place_of(rack, job) == JobPlace(("gpu-002",)), "the controller still knows it"
+    assert await place_of(rack, job) == JobHosts(("gpu-002",)), "the controller still knows it"
     forget_jobs(rack)
-    assert await place_of(rack, job) == JobPlace(why="accounting_off")
+    assert await place_of(rack, job) == JobHosts(why="accounting_off")
     answer = (await look(rack, ("gpu-002",), ("sched",)))["gpu-002", "sched"]
     off = fact(answer, "sched.job")
     assert (off.status, "accounting storage is disabled" in off.line) == (Status.ABSENT, True)
@@ -60,7 +60,7 @@ async def test_the_accounts_know_a_job_that_the_controller_forgot_and_their_sile
     listed = ("sacct", "-nPXa", "-N", "gpu-002", "-S", "now-1days", "-o", "JobID,State")
     until(lambda: f"{job}|FAILED" in on(rack, CONTROLLER.name, *listed), "it was not accounted")
     forget_jobs(rack)
-    assert await place_of(rack, job) == JobPlace(("gpu-002",))
+    assert await place_of(rack, job) == JobHosts(("gpu-002",))
     assert (await place_of(rack, "99999")).why == "not_known"
     seen = fact((await look(rack, ("gpu-002",), ("sched",)))["gpu-002", "sched"], "sched.job")
     assert (seen.value, seen.attrs["job"], seen.attrs["exit"]) == ("FAILED", job, "3:0")

@@ -12,11 +12,11 @@ import pytest
 from aiohttp import ClientConnectionError, ClientSession, web
 from fakeredis import FakeAsyncRedis
 
-from bot.run.health import Health, health_server
-from bot.slack.incoming.payloads import read_message
+from bot.run.health import Health, run_health_server
+from bot.slack.incoming.payloads import parse_message
 from deploy.lab.image import cache_folder, folder
 from deploy.lab.layout import Rack
-from graph.reading.hosts import hosts_in
+from graph.reading.hosts import find_hosts
 from tests.real.looking import GPU_NODES
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import free_port
@@ -81,7 +81,7 @@ async def test_prometheus_scrapes_us_and_has_nothing_against_our_metrics(program
         f"--web.listen-address=127.0.0.1:{theirs}",
     )
     async with (
-        health_server("127.0.0.1", ours, Health(ready=True, redis=FakeAsyncRedis())),
+        run_health_server("127.0.0.1", ours, Health(ready=True, redis=FakeAsyncRedis())),
         running(tmp_path / "log", programs / "prometheus", *words),
     ):
         told = await answered(f"http://127.0.0.1:{ours}/metrics")
@@ -133,9 +133,9 @@ async def test_an_alert_of_alertmanager_is_a_message_about_its_hosts(programs: P
     posted = await alert(programs, tmp_path, "gpu-002:9400", "gpu-003:9400")
     event = {"type": "message", "subtype": "bot_message", "bot_id": ALERTS, "channel": "C0GPUINC", "ts": "1779246600.000100", **posted}
     event["channel"], event["channel_type"] = "C0GPUINC", "channel"  # Slack puts its own id for the name that was posted
-    assert read_message({"team_id": "T1", "event": event}, BOT) is None, "other bots open nothing"
-    arrival = read_message({"team_id": "T1", "event": event}, BOT, (ALERTS,))
+    assert parse_message({"team_id": "T1", "event": event}, BOT) is None, "other bots open nothing"
+    arrival = parse_message({"team_id": "T1", "event": event}, BOT, (ALERTS,))
     assert arrival
     assert (arrival.alert, arrival.mention) == (True, True)
     assert "GPUFellOffTheBus (2 firing)" in arrival.raw
-    assert sorted(hosts_in(arrival.raw, GPU_NODES).hosts) == ["gpu-002", "gpu-003"]
+    assert sorted(find_hosts(arrival.raw, GPU_NODES).hosts) == ["gpu-002", "gpu-003"]

@@ -1,7 +1,7 @@
 """Honest machines without GPUs: every passive check answers or says why it could not look, and nothing that was not looked at is called well."""
 
 from deploy.lab.layout import Rack
-from graph.engine.assess import assess
+from graph.engine.assess import assess_facts
 from kb.taxonomy.reader import load_taxonomy
 from tests.real.looking import GPU_NODES, PASSIVE, fact, look
 from tests.support.fakes_graph import lens
@@ -23,7 +23,7 @@ async def test_every_passive_check_answers_or_says_why_it_could_not(rack: Rack) 
 
 async def test_an_honest_machine_is_accused_of_nothing(rack: Rack) -> None:
     answers = await look(rack, GPU_NODES)
-    view = assess([fact for answer in answers.values() for fact in answer.facts], lens(load_taxonomy()), GPU_NODES)
+    view = assess_facts([fact for answer in answers.values() for fact in answer.facts], lens(load_taxonomy()), GPU_NODES)
     assert not view.roots
     likely = [(row.label, row.subject) for row in view.rows if row.posterior > 0.3]
     assert not likely, "what jobs may lock here is the machine's limit, and nothing here registers memory"

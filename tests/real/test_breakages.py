@@ -7,7 +7,7 @@ from deploy.lab.layout import Rack
 from tests.real.breakages.breakage import Breakage
 from tests.real.breakages.play import play
 from tests.real.breakages.table import BREAKAGES
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 MIN_BREAKAGES = 48
 MIN_CONTROLS = 4
@@ -36,4 +36,4 @@ def test_each_breakage_is_undone_and_says_whose_fault_it_is() -> None:
     assert len(BREAKAGES) - len(broken) >= MIN_CONTROLS
     assert sum(row.tier == 2 for row in BREAKAGES) == TIER_2_BREAKAGES
     assert [row.id for row in broken if not (row.around or (row.do and row.undo and row.sign))] == []
-    assert [row.id for row in broken if not (expand(row.at_fault) and row.right and row.report)] == []
+    assert [row.id for row in broken if not (expand_host_range(row.at_fault) and row.right and row.report)] == []

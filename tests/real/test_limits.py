@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.answer import said
 from tests.real.looking import GPU_NODES, fact, look, told
 from tests.real.nodes import on
 from tools.fact import Status
-from tools.ssh.client import Limits
+from tools.ssh.client import SshLimits
 
 DROP_IN = "/etc/ssh/sshd_config.d/10-narrow.conf"
 
@@ -48,7 +48,7 @@ async def test_an_sshd_that_lets_nobody_begin_a_login_could_not_be_asked_and_is_
     with narrow(rack, host, r"MaxStartups 1:100:1\n"):
         _, stranger = await asyncio.open_connection(rack.address(node_of(host)), 22)
         try:
-            full = await look(rack, (host, "gpu-001"), checks, Limits(attempts=2))
+            full = await look(rack, (host, "gpu-001"), checks, SshLimits(attempts=2))
         finally:
             stranger.close()
         assert all(full["gpu-001", check].facts and not full["gpu-001", check].could_not for check in checks)

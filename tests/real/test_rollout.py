@@ -17,9 +17,9 @@ from tests.support.clock import WallClock
 from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.ssh.client import Ssh
+from tools.ssh.client import SshTransport
 
 PLAYBOOK = Path(__file__).parents[2] / "deploy" / "ansible" / "rollout.yml"
 NODE = node_of("cpu-001")
@@ -65,13 +65,13 @@ def administrator(rack: Rack, tmp_path: Path) -> Iterator[Administrator]:
     administrator.plays(rackmedic_only_look=True)
 
 
-async def dmesg(rack: Rack) -> Answer:
+async def dmesg(rack: Rack) -> CheckAnswer:
     """A look that needs the kit, on that machine as if the inventory said that it has it."""
     inventory = inventory_of(rack.inventory)
     hosts = {**inventory.hosts, NODE.name: inventory.hosts[NODE.name].model_copy(update={"kit": True})}
-    ssh = Ssh(inventory := inventory.model_copy(update={"hosts": hosts}))
+    ssh = SshTransport(inventory := inventory.model_copy(update={"hosts": hosts}))
     try:
-        wave = await Fleet(ssh, inventory, CHECKS, MemoryEvidence(), WallClock()).look("inc-rack", [Ask(NODE.name, "dmesg")], fresh=True)
+        wave = await Fleet(ssh, inventory, CHECKS, MemoryEvidence(), WallClock()).run_checks("inc-rack", [CheckRequest(NODE.name, "dmesg")], fresh=True)
     finally:
         await ssh.aclose()
     return wave.answers[0]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from bot.terminal.examination.schedulers import scheduler_findings
+from bot.terminal.examination.schedulers import check_schedulers
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
-from graph.engine.abnormal import is_odd
+from graph.engine.abnormal import is_abnormal
 from tests.real.looking import GPU_NODES, fact, look
 from tests.real.nodes import fewer_gpus, job_state, on, submit
 from tests.support.inventories import inventory_of
 from tools.fact import Fact, Status
-from tools.ssh.client import Ssh
+from tools.ssh.client import SshTransport
 
 pytestmark = pytest.mark.usefixtures("in_service")
 
@@ -42,7 +42,7 @@ async def test_a_node_that_came_back_with_fewer_gpus_is_put_out_of_service_by_sl
         assert (await read(rack, "sched.state")).value == "IDLE+DRAIN+INVALID_REG"
         reason = await read(rack, "sched.reason")
         assert (reason.value, reason.attrs["told"]) == ("gres/gpu count reported lower than configured (6 < 8)", "gpus_missing")
-        assert (reason.attrs["by"], is_odd(reason)) == ("slurm", True)
+        assert (reason.attrs["by"], is_abnormal(reason)) == ("slurm", True)
 
 
 async def test_a_reservation_is_no_fault(rack: Rack) -> None:
@@ -69,17 +69,17 @@ async def test_without_a_controller_slurms_state_is_not_known(rack: Rack) -> Non
 
 async def test_the_doctor_finds_slurm_answering_and_hosts_that_it_does_not_know(rack: Rack) -> None:
     inventory = inventory_of(rack.inventory)
-    ssh = Ssh(inventory)
+    ssh = SshTransport(inventory)
     try:
-        (knows,) = await scheduler_findings(ssh, inventory, [*GPU_NODES, "ctl"])
+        (knows,) = await check_schedulers(ssh, inventory, [*GPU_NODES, "ctl"])
         assert (knows.state, knows.says) == ("ok", "ctl answers and knows gpu-[001-003]")
         odd = inventory.model_copy(
             update={"hosts": {**inventory.hosts, "cpu-001": inventory.hosts["cpu-001"].model_copy(update={"controller": "ctl"})}}
         )
-        (lacks,) = await scheduler_findings(ssh, odd, ["cpu-001", "gpu-001"])
+        (lacks,) = await check_schedulers(ssh, odd, ["cpu-001", "gpu-001"])
         assert (lacks.state, lacks.says) == ("fail", "Slurm (ctl) knows no node cpu-001; it knows gpu-[002-003]")
         on(rack, CONTROLLER.name, "systemctl", "stop", "slurmctld")
-        (silent,) = await scheduler_findings(ssh, inventory, GPU_NODES)
+        (silent,) = await check_schedulers(ssh, inventory, GPU_NODES)
         assert (silent.state, "Unable to contact slurm controller" in silent.says) == ("fail", True)
     finally:
         on(rack, CONTROLLER.name, "systemctl", "start", "slurmctld")

@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.doors.timing import SECONDS
 from deploy.sandbox.cluster.grammar import COMMANDS, TARGETS, recognise, unwrap
 from tests.support.fakes_cluster import argv, cluster, everything, plain_argv
 from tools.checks import CHECKS
-from tools.ssh.client import remote_command
+from tools.ssh.client import build_remote_command
 from tools.transport import Unreachable
 
 BRANCHES = ("525.125.06", "535.161.08", "550.90.07", "570.148.08", "580.95.05")
@@ -126,7 +126,7 @@ def test_the_commands_are_exactly_those_of_the_checks() -> None:
         "count": "2",
         **TARGETS,
     }
-    asked = {f"{check.id}.{command.name}": command.fill(slots) for check in CHECKS.values() for command in check.commands}
+    asked = {f"{check.id}.{command.name}": command.fill_argv(slots) for check in CHECKS.values() for command in check.commands}
     assert asked.keys() == set(COMMANDS) == SECONDS.keys()
     assert {name: plain_argv(name) for name in asked} == asked
 
@@ -156,7 +156,7 @@ def test_anything_else_is_refused_and_counted(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_ssh_client_sends_is_recognised(command: str) -> None:
-    words, limit = unwrap(remote_command(argv(command), 20))
+    words, limit = unwrap(build_remote_command(argv(command), 20))
     assert limit == 20
     assert words == argv(command)
     asked = recognise(words)

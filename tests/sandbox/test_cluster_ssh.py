@@ -14,24 +14,24 @@ from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import argv, cluster
 from tests.support.inventories import inventory_of
-from tools.ssh.client import Limits, Ssh
-from tools.transport import Ran, Unreachable
+from tools.ssh.client import SshLimits, SshTransport
+from tools.transport import CommandResult, Unreachable
 
-QUICK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
+QUICK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
 
 
 @contextlib.asynccontextmanager
-async def reached(of: Cluster, folder: Path) -> AsyncIterator[tuple[SshCluster, Ssh]]:
+async def reached(of: Cluster, folder: Path) -> AsyncIterator[tuple[SshCluster, SshTransport]]:
     """The cluster's servers, and the product's own client on the inventory they wrote."""
     async with SshCluster(of, folder) as servers:
-        client = Ssh(inventory_of(folder / "inventory.yaml"), QUICK)
+        client = SshTransport(inventory_of(folder / "inventory.yaml"), QUICK)
         try:
             yield servers, client
         finally:
             await client.aclose()
 
 
-async def _ask(client: Ssh, command: str = "mods.kernel", host: str = "n0", timeout: float = 5, cap: int = 1 << 22) -> Ran:
+async def _ask(client: SshTransport, command: str = "mods.kernel", host: str = "n0", timeout: float = 5, cap: int = 1 << 22) -> CommandResult:
     return await client.run(host, argv(command), timeout=timeout, cap=cap)
 
 
@@ -92,7 +92,7 @@ async def test_a_changed_host_key_is_not_trusted(tmp_path: Path) -> None:
         assert (await _ask(client, host="n1")).exit_status == 0
 
 
-async def _until_lost(client: Ssh) -> None:
+async def _until_lost(client: SshTransport) -> None:
     """Until the client has noticed that its old connection is gone."""
     with contextlib.suppress(Unreachable):
         while (await _ask(client)).exit_status is not None:
@@ -110,7 +110,7 @@ async def test_a_dropped_connection_is_lost_and_the_next_one_works(tmp_path: Pat
         await asyncio.wait_for(_until_up(client), PATIENCE)
 
 
-async def _until_up(client: Ssh) -> None:
+async def _until_up(client: SshTransport) -> None:
     while True:
         with contextlib.suppress(Unreachable):
             if (await _ask(client)).exit_status == 0:
@@ -152,7 +152,7 @@ async def test_a_node_that_is_switched_off_refuses_until_it_is_healed(tmp_path: 
         await asyncio.wait_for(_until_up(client), PATIENCE)
 
 
-async def _until_refused(client: Ssh) -> None:
+async def _until_refused(client: SshTransport) -> None:
     while True:
         try:
             await _ask(client)

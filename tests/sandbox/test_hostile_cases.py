@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from deploy.sandbox.cluster.cases.reader import LARGEST_CASE, MOST_NODES, MOST_PROBLEMS, MOST_ROWS, BadCase, load_case, parse_case
-from kb.yaml import plain
+from kb.yaml import load_plain
 
 BASE = "profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {text: 'job 4711 on gpu-001 died with an NCCL error'}\n"
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9))
@@ -82,4 +82,4 @@ def test_half_letters_are_replaced_wherever_text_may_stand() -> None:
 @pytest.mark.parametrize("text", ["t0: 2026-13-45", "x: !!timestamp no", "x: !!int foo", "x: " + "9" * 5000, "x: !!float x", "x: !!bool 7"])
 def test_a_value_that_is_none_is_bad_yaml_for_whoever_reads_plainly(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
-        plain(text)
+        load_plain(text)

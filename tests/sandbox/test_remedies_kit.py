@@ -13,8 +13,8 @@ from deploy.sandbox.cluster.grammar import LOOK, PRIVILEGED
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import facts
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, some_digest, unsound
-from tools.acting.kit import current_version, kit_of
-from tools.nodekit.generate import ACT
+from tools.acting.kit import get_current_kit_version, read_kit_state
+from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
 
 
@@ -337,9 +337,9 @@ async def test_the_kit_is_the_one_that_the_product_would_install() -> None:
     of = live()
     async with repairs(of) as work:
         for host in (NODE, CONTROL):
-            assert await kit_of(host, work.transport) == await kit_of("gpu-002", work.transport)
-        assert (await kit_of(NODE, work.transport)).version == current_version()
-        assert (await work.read(NODE, *LOOK, "version")).text.strip() == current_version()
+            assert await read_kit_state(host, work.transport) == await read_kit_state("gpu-002", work.transport)
+        assert (await read_kit_state(NODE, work.transport)).version == get_current_kit_version()
+        assert (await work.read(NODE, *LOOK, "version")).text.strip() == get_current_kit_version()
     assert not of.unsafe_commands
 
 
@@ -360,9 +360,9 @@ async def test_nothing_but_the_kits_own_words_gets_to_it_and_the_rest_is_counted
     of = live()
     async with repairs(of) as work:
         for words in (("install",), (), ("start; reboot",)):
-            assert (await work.read(NODE, *ACT, *words)).exit_status == 127
+            assert (await work.read(NODE, *ACT_COMMAND, *words)).exit_status == 127
         assert (await work.read(NODE, "nvidia-smi", "--gpu-reset", "-i", work.bdf(5))).exit_status == 127
-        assert (await work.read(NODE, *ACT, "start", some_digest(), "no boot id", "reboot")).text == "refused that is no boot id\n"
+        assert (await work.read(NODE, *ACT_COMMAND, "start", some_digest(), "no boot id", "reboot")).text == "refused that is no boot id\n"
     assert [row.argv[3:] for row in of.unsafe_commands[:3]] == [("install",), (), ("start; reboot",)]
     assert len(of.unsafe_commands) == 4
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, faults_of, live, unsound
-from tools.acting.run import explain
-from tools.acting.scheduled import drained, drained_for
+from tools.acting.run import explain_refusal
+from tools.acting.scheduled import read_drain_status, read_drain_reason
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
-from tools.remedies import WAYS
+from tools.remedies import REMEDY_VARIANTS
 
 HOST = Host(name=NODE, address="127.0.0.1", controller=CONTROL, scheduler="kubernetes")
 
@@ -27,8 +27,8 @@ async def repairs(of: Cluster) -> AsyncIterator[Repairs]:
 async def read(work: Repairs) -> dict[str, object]:
     """What the check says of the node."""
     asked = [command for command in CHECKS["sched"].commands if command.scheduler == "kubernetes"]
-    outputs = [(await work.read(CONTROL, *command.fill({"kube_node": NODE}))).text for command in asked]
-    return {fact.key: fact.value for text in outputs for fact in CHECKS["sched"].read(text)}
+    outputs = [(await work.read(CONTROL, *command.fill_argv({"kube_node": NODE}))).text for command in asked]
+    return {fact.key: fact.value for text in outputs for fact in CHECKS["sched"].parse_output(text)}
 
 
 async def test_the_whole_ladder_of_a_gpu_reset_from_cordon_to_uncordon() -> None:
@@ -37,15 +37,15 @@ async def test_the_whole_ladder_of_a_gpu_reset_from_cordon_to_uncordon() -> None
     async with repairs(of) as work:
         assert await read(work) == {"sched.state": "Ready", "sched.gpus": 8, "sched.pods": [f"default/pretrain-{NODE}"]}
         assert (await work.do("drain_node")).exit_status == 0
-        assert (await drained(HOST, work.transport)).saw == f"cordoned, with pods: default/pretrain-{NODE}"
-        assert (await drained_for(HOST, work.transport)).startswith("rackmedic:apr-")
+        assert (await read_drain_status(HOST, work.transport)).saw == f"cordoned, with pods: default/pretrain-{NODE}"
+        assert (await read_drain_reason(HOST, work.transport)).startswith("rackmedic:apr-")
         assert (await work.do("evict_pods")).exit_status == 0
-        assert (await drained(HOST, work.transport)).ok
+        assert (await read_drain_status(HOST, work.transport)).ok
         assert (await read(work))["sched.state"] == "Ready+SchedulingDisabled"
         assert (await work.do("gpu_reset", bdf=work.bdf(5))).exit_status == 0
         assert (faults_of(of), unsound(of)) == ([], [])
         assert (await work.do("resume_node")).exit_status == 0
-        assert (await drained(HOST, work.transport)).saw == "schedulable"
+        assert (await read_drain_status(HOST, work.transport)).saw == "schedulable"
     assert [remedy for _, remedy, _ in of.executions] == ["cordon_node", "evict_pods", "gpu_reset", "uncordon_node"]
     assert set(of.executions.values()) == {1}
     assert not of.unsafe_commands
@@ -66,4 +66,4 @@ async def test_a_right_that_is_missing_is_told_as_one() -> None:
     async with repairs(of) as work:
         said = await work.do("drain_node")
     assert said.exit_status == 1
-    assert "apply the role `rackmedic-acts`" in explain(WAYS["cordon_node"], said.output)
+    assert "apply the role `rackmedic-acts`" in explain_refusal(REMEDY_VARIANTS["cordon_node"], said.output)

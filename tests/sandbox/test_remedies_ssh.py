@@ -18,14 +18,14 @@ from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
 from tests.support.inventories import inventory_of
 from tools.acting import run as act
-from tools.acting.build import HostSeen
-from tools.acting.run import Ending
+from tools.acting.build import HostIdentity
+from tools.acting.run import ExecutionResult
 from tools.action import Action
 from tools.ledger.claim import Claim
-from tools.ssh.client import Limits, Ssh
+from tools.ssh.client import SshLimits, SshTransport
 from tools.transport import Unreachable
 
-QUICK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
+QUICK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
 
 
 @dataclass
@@ -34,20 +34,20 @@ class Site:
 
     of: Cluster
     servers: SshCluster
-    client: Ssh
+    client: SshTransport
     work: Repairs
 
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
         """With the host key that is approved with it."""
         via = (await self.work.action(remedy, target, **args)).via
-        self.work.seen = {via: HostSeen(await self.work.boot(via), await self.client.fingerprint(via))}
+        self.work.seen = {via: HostIdentity(await self.work.boot(via), await self.client.fingerprint(via))}
         return await self.work.action(remedy, target, **args)
 
-    async def run(self, action: Action) -> Ending:
+    async def run(self, action: Action) -> ExecutionResult:
         """As a worker runs it, with a claim of the real ledger."""
         desk = Desk(FakeAsyncRedis())
         held: Claim = await desk.claim(await desk.approved(action), policy=action.policy, catalogue=action.catalogue)
-        return await act.run(held, self.client, clock=WallClock(), beat=_alive, pause=_moment)
+        return await act.run_action(held, self.client, clock=WallClock(), beat=_alive, pause=_moment)
 
 
 async def _alive(claim: Claim) -> None:
@@ -61,20 +61,20 @@ async def _moment(seconds: float) -> None:
 @contextlib.asynccontextmanager
 async def site(of: Cluster, folder: Path) -> AsyncIterator[Site]:
     async with SshCluster(of, folder) as servers:
-        client = Ssh(inventory_of(folder / "inventory.yaml"), QUICK)
+        client = SshTransport(inventory_of(folder / "inventory.yaml"), QUICK)
         try:
             yield Site(of, servers, client, Repairs(of, client))
         finally:
             await client.aclose()
 
 
-async def _until_refused(client: Ssh, host: str = NODE) -> None:
+async def _until_refused(client: SshTransport, host: str = NODE) -> None:
     with contextlib.suppress(Unreachable):
         while (await client.run(host, argv("mods.kernel"), timeout=PATIENCE, cap=100)).exit_status is not None:
             pass
 
 
-async def _until_up(client: Ssh, host: str = NODE) -> None:
+async def _until_up(client: SshTransport, host: str = NODE) -> None:
     while True:
         with contextlib.suppress(Unreachable):
             if (await client.run(host, argv("mods.kernel"), timeout=PATIENCE, cap=100)).exit_status == 0:
@@ -174,7 +174,7 @@ async def test_starts_from_many_connections_run_it_once(tmp_path: Path) -> None:
     async with site(of, tmp_path) as here:
         action = await here.action("drain_node")
         async with contextlib.AsyncExitStack() as stack:
-            others = [Ssh(inventory_of(tmp_path / "inventory.yaml"), QUICK) for _ in range(4)]
+            others = [SshTransport(inventory_of(tmp_path / "inventory.yaml"), QUICK) for _ in range(4)]
             for client in others:
                 stack.push_async_callback(client.aclose)
             said = await asyncio.gather(*(Repairs(of, client).start(action) for client in others for _ in range(5)))
@@ -197,7 +197,7 @@ async def test_the_controller_is_in_the_inventory_and_nobodys_patient(tmp_path: 
         inventory = inventory_of(tmp_path / "inventory.yaml")
         assert inventory.groups["control"] == (CONTROL,)
         assert {inventory.hosts[name].controller for name in inventory.groups["demo"]} == {CONTROL}
-        assert CONTROL not in inventory.of_groups(["demo"])
+        assert CONTROL not in inventory.list_group_hosts(["demo"])
         ran = await here.client.run(CONTROL, ("sinfo", "-h", "-N", "-n", NODE, "-o", "%T"), timeout=PATIENCE, cap=100)
         assert ran.text == "allocated\n"
 

@@ -10,9 +10,9 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.render.containers import container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
-from tools.acting.conditions import see
-from tools.acting.deletes import would_delete
-from tools.acting.run import explain
+from tools.acting.conditions import read_condition
+from tools.acting.deletes import preview_delete
+from tools.acting.run import explain_refusal
 from tools.remedies import REMEDIES
 
 
@@ -57,7 +57,7 @@ async def test_the_remedy_mends_what_it_is_for_and_runs_once(fault: str) -> None
     async with repairs(of) as work:
         said = await work.do(remedy, **{name: values(of, work)[name] for name in names})
     assert (said.word, said.exit_status) == ("done", 0), said
-    assert explain(REMEDIES[remedy], said.output) == ""
+    assert explain_refusal(REMEDIES[remedy], said.output) == ""
     assert (faults_of(of), unsound(of)) == ([], [])
     assert list(of.executions.values()) == [1]
     assert not of.unsafe_commands
@@ -78,7 +78,7 @@ async def test_before_hopper_mig_goes_with_the_reset_that_follows() -> None:
         said = await work.do("mig_off", bdf=work.bdf(5))
         assert (said.exit_status, faults_of(of)) == (0, ["G19"])
         assert "pending disable state" in said.output
-        assert explain(REMEDIES["mig_off"], said.output) == ""
+        assert explain_refusal(REMEDIES["mig_off"], said.output) == ""
         assert (await work.do("gpu_reset", bdf=work.bdf(5))).exit_status == 0
     assert (faults_of(of), unsound(of)) == ([], [])
 
@@ -89,7 +89,7 @@ async def test_mig_of_a_held_gpu_stays_and_it_is_said_why() -> None:
     async with repairs(of) as work:
         said = await work.do("mig_off", bdf=work.bdf(5))
     assert (said.exit_status, faults_of(of)) == (19, ["G19"])
-    assert "still held by a client" in explain(REMEDIES["mig_off"], said.output)
+    assert "still held by a client" in explain_refusal(REMEDIES["mig_off"], said.output)
 
 
 async def test_a_driver_that_somebody_holds_is_put_back_as_it_was() -> None:
@@ -101,7 +101,7 @@ async def test_a_driver_that_somebody_holds_is_put_back_as_it_was() -> None:
     node = of.world().nodes[NODE]
     assert (said.exit_status, faults_of(of)) == (1, ["S01"])
     assert "Module nvidia is in use" in said.output
-    assert "something still holds the driver" in explain(REMEDIES["reload_driver"], said.output)
+    assert "something still holds the driver" in explain_refusal(REMEDIES["reload_driver"], said.output)
     assert set(node.modules) == before
     down = [name for name, row in node.services.items() if row.load == "loaded" and row.active != "active"]
     assert down == ["nvidia-fabricmanager"], "too new for the old module"
@@ -124,7 +124,7 @@ async def test_a_driver_is_not_built_while_one_is_loaded_nor_without_headers() -
         said = await work.do("dkms_rebuild")
     assert (loaded.word, loaded.says) == ("refused", "the NVIDIA driver is not loaded: found 'yes'")
     assert (said.exit_status, faults_of(of)) == (11, ["S03"])
-    assert "headers of the running kernel" in explain(REMEDIES["dkms_rebuild"], said.output)
+    assert "headers of the running kernel" in explain_refusal(REMEDIES["dkms_rebuild"], said.output)
 
 
 async def test_a_configured_runtime_counts_from_dockers_next_start() -> None:
@@ -145,7 +145,7 @@ async def test_only_a_container_that_lost_its_gpus_is_restarted() -> None:
         assert said.says.startswith("the container runs and has lost its GPUs: found 'GPU 0: NVIDIA H100")
         unknown = await work.do("restart_container", container="0f" * 32)
         assert "No such container" in unknown.says
-        assert "whoever started it" in explain(REMEDIES["restart_container"], unknown.says)
+        assert "whoever started it" in explain_refusal(REMEDIES["restart_container"], unknown.says)
     assert not of.executions
 
 
@@ -155,13 +155,13 @@ async def test_a_silent_container_engine_is_named() -> None:
     async with repairs(of) as work:
         said = await work.do("restart_container", container=container_id(0, NODE, "4711"))
     assert said.word == "refused"
-    assert "the container engine is down" in explain(REMEDIES["restart_container"], said.says)
+    assert "the container engine is down" in explain_refusal(REMEDIES["restart_container"], said.says)
 
 
 async def test_files_are_deleted_only_from_a_full_disk_and_only_old_ones() -> None:
     of = broken("S10", hours=30)
     async with repairs(of) as work:
-        young, old = [await would_delete(await work.action("cleanup", hours=hours), work.transport) for hours in ("72", "24")]
+        young, old = [await preview_delete(await work.action("cleanup", hours=hours), work.transport) for hours in ("72", "24")]
         assert young
         assert old
         assert (young.files, old.files, old.size) == (2, 5, 3 * 41875931136 + 2 * 20480)
@@ -202,6 +202,6 @@ async def test_every_condition_of_every_remedy_can_be_read_before_anybody_decide
             action = await work.action(remedy.id, **{name: args[name] for name in remedy.args})
             for condition in action.conditions:
                 if condition.kind == "node":
-                    seen = await see(condition, NODE, work.transport)
+                    seen = await read_condition(condition, NODE, work.transport)
                     assert seen.ok is not None, (remedy.id, seen)
     assert not of.unsafe_commands

@@ -52,7 +52,7 @@ class Disasters:
                 self.kills += 1
                 self._note(f"killed {victim.name}")
 
-    def look(self, share: float) -> None:
+    def run_checks(self, share: float) -> None:
         """Begin what is due."""
         for number, at in enumerate(self.plan.redis_at):
             self._at(share, at, f"redis {number}", self._redis)

@@ -6,17 +6,17 @@ from typing import Any
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import words
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
 LIVE = {
-    approval.APPROVE: State.PENDING,
-    approval.REJECT: State.PENDING,
-    approval.EDIT: State.PENDING,
-    approval.APPROVE_ALL: State.PENDING,
-    approval.REVOKE: State.APPROVED,
-    approval.RAN: State.UNKNOWN,
-    approval.NOT_RAN: State.UNKNOWN,
+    approval.APPROVE_ACTION_ID: State.PENDING,
+    approval.REJECT_ACTION_ID: State.PENDING,
+    approval.EDIT_ACTION_ID: State.PENDING,
+    approval.APPROVE_ALL_ACTION_ID: State.PENDING,
+    approval.REVOKE_ACTION_ID: State.APPROVED,
+    approval.RAN_ACTION_ID: State.UNKNOWN,
+    approval.NOT_RAN_ACTION_ID: State.UNKNOWN,
 }
 """Which state a button is for."""
 LOOKING = "Looking at the hosts"
@@ -30,7 +30,7 @@ class Thread:
     number: int
     incident: str
     messages: Sequence[Mapping[str, Any]]
-    records: Sequence[Record]
+    records: Sequence[ActionRecord]
     batches: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The approvals on each card, by the one it is known by."""
     ended: bool = True
@@ -102,14 +102,14 @@ def _about(message: Mapping[str, Any]) -> str:
     return str(payload["approval"]) if (metadata.get("event_type"), payload.get("what")) == CALLED else ""
 
 
-def _untrue(message: Mapping[str, Any], rows: Sequence[Record]) -> list[str]:
+def _untrue(message: Mapping[str, Any], rows: Sequence[ActionRecord]) -> list[str]:
     states, shown = {row.state for row in rows}, str(message.get("blocks", ""))
     buttons = {e["action_id"] for block in message.get("blocks", ()) if block["type"] == "actions" for e in block["elements"]}
     dead = [f"a button is live that is for {LIVE[name]}: {name}" for name in sorted(buttons & LIVE.keys()) if LIVE[name] not in states]
     if len(rows) == 1:
-        begins = words.state_of(rows[0])[1]
+        begins = words.get_state_headline(rows[0])[1]
         return dead + (
             [] if begins in message.get("text", "") else [f"{rows[0].approval} is {begins!r}, its card {message.get('text', '')!r}"]
         )
-    wrong = [row for row in rows if words.standing(row)[1] not in shown]
-    return dead + [f"{row.approval} stands {words.standing(row)[1]!r}, and not on its card" for row in wrong]
+    wrong = [row for row in rows if words.get_state_word(row)[1] not in shown]
+    return dead + [f"{row.approval} stands {words.get_state_word(row)[1]!r}, and not on its card" for row in wrong]

@@ -17,8 +17,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import RedisError
 
-from bot.store.keys import Names
-from bot.tasks import awaited
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
 from deploy.sandbox.demo import Sandbox, sandbox
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.workspace import Channel
@@ -29,8 +29,8 @@ from tests.soak.processes import KeptProcess, kept
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import WallClock
 from tests.support.redis_server import RealServer
-from tools.ledger.book import Book
-from tools.ledger.reach import hash_of, text_of, texts_of
+from tools.ledger.book import LedgerReader
+from tools.ledger.reach import decode_hash, decode_text, decode_texts
 
 SETTINGS = {
     "RACKMEDIC_LEASE_SECONDS": "5",
@@ -107,7 +107,7 @@ class Soak:
                 task.cancel()
             await asyncio.gather(killing, watching, return_exceptions=True)
         worked = monotonic() - self.began
-        self.disasters.look(1.0)
+        self.disasters.run_checks(1.0)
         await self.disasters.over()
         seen, settled = await self._settled()
         return Outcome((*([late] if late else []), *broken(seen)), self._figures(seen, worked, settled), tuple(self.disasters.happened))
@@ -116,7 +116,7 @@ class Soak:
         """Disasters that are due, and a line now and then."""
         while True:
             over = sum(one.over for one in self.people.all)
-            self.disasters.look(over / self.size.incidents)
+            self.disasters.run_checks(over / self.size.incidents)
             going = [one for one in self.people.all if not one.over]
             slowest = max((monotonic() - one.began for one in going), default=0.0)
             self.say(
@@ -152,16 +152,16 @@ class Soak:
             executions=dict(self.world.cluster.executions),
             leases=[*keys["rm:*:lease"], *keys["rm:ledger:target:*"]],
             waiting=keys["rm:incident:*:inbox"],
-            set_aside=int(await awaited(self.redis.llen("rm:dead"))),
+            set_aside=int(await to_coroutine(self.redis.llen("rm:dead"))),
             ended_by_themselves={one.name: one.ended_by_itself for one in self.processes},
             unsafe=len(self.world.cluster.unsafe_commands),
         )
 
     async def _thread(self, one: SoakIncident) -> Thread:
-        book = Book(self.redis, (Path(self.world.settings["RACKMEDIC_DATA_DIR"]) / "ledger.key").read_bytes(), WallClock())
-        cards = hash_of(await awaited(self.redis.hgetall(f"rm:incident:{{{one.name}}}:cards"))) if one.name else {}
+        book = LedgerReader(self.redis, (Path(self.world.settings["RACKMEDIC_DATA_DIR"]) / "ledger.key").read_bytes(), WallClock())
+        cards = decode_hash(await to_coroutine(self.redis.hgetall(f"rm:incident:{{{one.name}}}:cards"))) if one.name else {}
         batches = {name[5:]: rows.split() for name, rows in cards.items() if name.startswith("rows:")}
-        records = await book.of_incident(one.name) if one.name else []
+        records = await book.list_incident_records(one.name) if one.name else []
         return Thread(one.number, one.name, self.world.slack.thread(one.channel, one.ts), records, batches, one.over)
 
     def _figures(self, seen: Seen, worked: float, settled: float) -> dict[str, Any]:
@@ -243,11 +243,11 @@ async def _looking(server: RealServer) -> AsyncIterator[Redis]:
 def _people(size: Sized, world: Sandbox, redis: Redis) -> People:
     async def incident_at(channel: str, ts: str) -> str:
         with contextlib.suppress(RedisError):
-            return text_of(await redis.get(Names().thread("T0RACK", channel, ts)))
+            return decode_text(await redis.get(RedisKeys().thread_key("T0RACK", channel, ts)))
         return ""
 
     async def open_ones() -> set[str]:
-        return set(texts_of(await redis.zrange("rm:open", 0, -1)))
+        return set(decode_texts(await redis.zrange("rm:open", 0, -1)))
 
     nodes = [name for name in world.cluster.hosts if name.startswith("gpu-")]
     return People(world, nodes, incident_at, open_ones, size.patience)

@@ -6,14 +6,14 @@ from bot.cards.approvals import card as approval
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import action
-from tools.ledger.record import Record, Terms
+from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State
 
 
-def record(state: State) -> Record:
+def record(state: State) -> ActionRecord:
     """An action in this state."""
-    now, terms = SetClock().now(), Terms(frozenset({"T:ANN"}), 1, "h100", 100, 900, 300)
-    return Record(action(), terms, state, (), now, now + timedelta(minutes=15))
+    now, terms = SetClock().now(), ApprovalTerms(frozenset({"T:ANN"}), 1, "h100", 100, 900, 300)
+    return ActionRecord(action(), terms, state, (), now, now + timedelta(minutes=15))
 
 
 def card_of(text: str, *buttons: str, about: str) -> dict[str, object]:
@@ -26,7 +26,7 @@ def card_of(text: str, *buttons: str, about: str) -> dict[str, object]:
 def test_the_judge_sees_what_was_not_kept() -> None:
     ended = record(State.SUPERSEDED)
     name = ended.approval
-    false = card_of("✋ Approve? Reset", approval.APPROVE, approval.REJECT, about=name)
+    false = card_of("✋ Approve? Reset", approval.APPROVE_ACTION_ID, approval.REJECT_ACTION_ID, about=name)
     true = card_of("🔁 Superseded: Reset", about=name)
 
     def said(*messages: dict[str, object], incident: str = "inc-1", ended_at_all: bool = True, **more: object) -> list[str]:

@@ -133,9 +133,9 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
 
 async def confirmed(world: Sandbox, theirs: StandInTracker, thread: str) -> dict[str, Any]:
     """What is there once Priya has seen what would leave and sent it, and not before."""
-    await world.slack.wait_for(lambda: button(world, opening.OPEN, thread))
-    await world.slack.click("priya", button(world, opening.OPEN, thread), opening.OPEN)
-    form = await world.slack.wait_for(lambda: view(world, opening.CALLBACK))
+    await world.slack.wait_for(lambda: button(world, opening.OPEN_ACTION_ID, thread))
+    await world.slack.click("priya", button(world, opening.OPEN_ACTION_ID, thread), opening.OPEN_ACTION_ID)
+    form = await world.slack.wait_for(lambda: view(world, opening.CALLBACK_ID))
     assert theirs.made == 0
     assert await world.slack.submit("priya", form, {}) == {}
     await world.slack.wait_for(lambda: "/browse/" in said(world, thread))

@@ -31,7 +31,7 @@ async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it
         await shot(page, "9-three-hosts")
 
         world.cluster.heal("gpu-002")  # somebody loads the module there by hand, while people read the card
-        await card.get_by_test_id(f"button-{approval.APPROVE_ALL}").click()
+        await card.get_by_test_id(f"button-{approval.APPROVE_ALL_ACTION_ID}").click()
         await expect(page.locator("#confirm")).to_contain_text("On gpu-001, gpu-002, gpu-003: modprobe nvidia-peermem")
         await shot(page, "10-three-hosts-confirm")
         await page.get_by_test_id("confirm-yes").click()
@@ -40,7 +40,7 @@ async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it
         await expect(thread.get_by_test_id("message").filter(has_text="2 of 3 pass now")).to_have_count(1)
         await expect(card).to_contain_text("nvidia-peermem not loaded (GPUDirect RDMA) shows no more")
         await expect(thread).to_contain_text("Mended: passes now, to be proved again")
-        await expect(thread.get_by_test_id(f"button-{approval.APPROVE}")).to_have_count(0)
+        await expect(thread.get_by_test_id(f"button-{approval.APPROVE_ACTION_ID}")).to_have_count(0)
         for node in BROKEN:
             await expect(page.get_by_test_id(f"node-{node}")).to_have_attribute("data-state", "well")
         await card.scroll_into_view_if_needed()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.desk import Desk
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
+from bot.desk.sweeper import plan_timers
 from tests.support.clock import PATIENCE, SetClock
 from tests.support.fakes_desk import NODES, BoardOfList, TinyTurns, item, origin
 from tests.support.redis_server import RealServer
@@ -66,15 +66,15 @@ async def assert_each_once(redis: Redis, mentions: list[list[str]]) -> None:
     assert set(await asked(redis)) == set(ids)
     inbox, turns = Inbox(redis, SetClock()), TinyTurns(redis)
     for thread in {thread for thread, _ in mentions}:
-        incident = await inbox.find("T", "C", thread)
+        incident = await inbox.find_incident("T", "C", thread)
         assert incident
-        state: Any = await turns.state(incident)
+        state: Any = await turns.load_state(incident)
         mine = [id_ for of, id_ in mentions if of == thread]
         assert state["visits"] == [f"{id_}/{node}" for id_ in mine for node in NODES]
         assert state["done_items"] == mine
-        assert await inbox.peek(incident) == []
+        assert await inbox.list_waiting(incident) == []
         assert await redis.exists(f"rm:incident:{{{incident}}}:tries") == 0
-    assert await inbox.set_aside() == []
+    assert await inbox.list_dead_letters() == []
 
 
 @pytest.mark.parametrize("point", [*POINTS, *ENDING])
@@ -104,13 +104,13 @@ async def test_two_processes_on_one_redis_while_a_third_dies(zygote: Zygote, rea
 async def test_what_was_acknowledged_survives_redis_being_killed(durable_server: RealServer) -> None:
     for n in range(5):
         async with Redis.from_url(durable_server.url) as redis:
-            received = await Inbox(redis, SetClock()).open(origin(), f"m{n}", lambda i, n=n: item(i, f"m{n}"))  # type: ignore[misc]
+            received = await Inbox(redis, SetClock()).open_or_join(origin(), f"m{n}", lambda i, n=n: item(i, f"m{n}"))  # type: ignore[misc]
         durable_server.kill()
         durable_server.start()
     async with Redis.from_url(durable_server.url) as redis:
         inbox = Inbox(redis, SetClock())
-        assert [one.id for one in await inbox.peek(received.incident)] == [f"m{n}" for n in range(5)]
-        assert (await inbox.open(origin(), "m0", lambda i: item(i, "m0"))).duplicate
+        assert [one.id for one in await inbox.list_waiting(received.incident)] == [f"m{n}" for n in range(5)]
+        assert (await inbox.open_or_join(origin(), "m0", lambda i: item(i, "m0"))).duplicate
 
 
 @pytest.mark.parametrize("point", ["plan:begin", "execute:end", "conclude:end"])
@@ -132,12 +132,12 @@ async def test_redis_killed_in_the_middle_of_a_turn_and_back_again(durable_serve
         clock, board = SetClock(), BoardOfList()
         inbox, turns = Inbox(redis, clock), TinyTurns(redis, pull_the_plug)
         leases = Leases(redis, clock, seconds=0.3)
-        desk = Desk(inbox, leases, turns, board, clock=clock, timers=timers_after, pause=plug_it_in)
-        incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
+        desk = Dispatcher(inbox, leases, turns, board, clock=clock, timers=plan_timers, pause=plug_it_in)
+        incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
         async with asyncio.timeout(PATIENCE):
             while not board.posted:
-                await desk.advance(incident)
-        state: Any = await turns.state(incident)
+                await desk.process_incident(incident)
+        state: Any = await turns.load_state(incident)
         assert state["visits"] == [f"a/{node}" for node in NODES]
         assert board.posted == ["a"]
-        assert await inbox.set_aside() == []
+        assert await inbox.list_dead_letters() == []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from playwright.async_api import Page
 
 from bot.cards.blocks import Card
-from bot.slack.client import post, slack_client
+from bot.slack.client import post_message, build_slack_client
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fixtures_browser import SHOTS, browser_page, needs_chromium, shot
 from tests.support.samples_cards import CASES, seen_of
@@ -64,9 +64,9 @@ def _texts(thing: object) -> list[str]:
 
 async def _shown(slack: SlackSandbox, page: Page, cards: list[Card], name: str) -> tuple[int, ...]:
     """Posted in a thread of their own: how high each message is."""
-    client = slack_client(slack.bot_token, slack.api_url)
+    client = build_slack_client(slack.bot_token, slack.api_url)
     root = await slack.say("olga", CHANNEL, f"@rackmedic {name}")
-    posted = [await post(client, CHANNEL, root, card) for card in cards]
+    posted = [await post_message(client, CHANNEL, root, card) for card in cards]
     await page.goto(f"{slack.url}/?as=priya&channel={CHANNEL}")
     await page.locator(f'.main [data-ts="{root}"]').get_by_test_id("open-thread").click()
     rows = [page.locator(f'.thread [data-ts="{ts}"]') for ts in posted]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from bot.cards.approvals.card import APPROVE
+from bot.cards.approvals.card import APPROVE_ACTION_ID
 from bot.cards.customers import living
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 
@@ -39,18 +39,18 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
         await world.slack.wait_for(lambda: "You can mend this yourselves" in said(world, ACME, theirs))
         assert "unset NCCL_SOCKET_IFNAME" in said(world, ACME, theirs)
         assert "NCCL_SOCKET_IFNAME=docker0" in said(world, ACME, theirs)
-        assert not with_button(world, OPS, APPROVE)
+        assert not with_button(world, OPS, APPROVE_ACTION_ID)
         world.cluster.heal(None)
 
         world.cluster.break_("G17", "gpu-003")
         ours = await world.slack.say("carla", ACME, "@rackmedic training on gpu-[003-004] is half as fast as yesterday")
         await world.slack.wait_for(lambda: "--exclude=gpu-003" in said(world, ACME, ours))
         assert "nobody has it yet" in said(world, ACME, ours)
-        card = await world.slack.wait_for(lambda: with_button(world, OPS, APPROVE))
-        assert not with_button(world, ACME, APPROVE)
-        await world.slack.click("priya", card, APPROVE)
+        card = await world.slack.wait_for(lambda: with_button(world, OPS, APPROVE_ACTION_ID))
+        assert not with_button(world, ACME, APPROVE_ACTION_ID)
+        await world.slack.click("priya", card, APPROVE_ACTION_ID)
         await world.slack.wait_for(lambda: "proved by a test" in said(world, ACME, ours))
-        await world.slack.click("carla", with_button(world, ACME, living.WORKS), living.WORKS)
+        await world.slack.click("carla", with_button(world, ACME, living.WORKS_ACTION_ID), living.WORKS_ACTION_ID)
         await world.slack.wait_for(lambda: "Good. I look once more" in said(world, ACME, ours))
         await world.slack.quiet()
         for thread in (theirs, ours):

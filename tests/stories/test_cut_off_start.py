@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.bot import assembled
+from bot.run.bot import run_bot
 from bot.run.health import Health
-from bot.run.patience import over_store
-from bot.run.world import open_world
-from bot.settings import load
-from bot.store.store import Store, StoreSilent, open_store
+from bot.run.patience import run_with_store
+from bot.run.world import open_diagnosis_runtime
+from bot.settings import load_settings
+from bot.store.store import Store, StoreNotAnswering, open_store
 from deploy.sandbox.demo import Sandbox, sandbox
 from tests.support.clock import PATIENCE
 from tests.support.redis_gate import RedisGate
@@ -34,14 +34,14 @@ async def started(world: Sandbox, redis: RealServer, folder: Path, cut_at: int) 
 
     worked = asyncio.Event()
     async with RedisGate(redis.socket, folder / f"{cut_at}.sock", listen).standing() as gate:
-        settings = load(environ={**world.settings, "RACKMEDIC_REDIS_URL": gate.url})
+        settings = load_settings(environ={**world.settings, "RACKMEDIC_REDIS_URL": gate.url})
 
         async def run(store: Store) -> None:
-            async with open_world(settings, lasting=True) as opened, assembled(settings, store, opened, "worker", "worker-1"):
+            async with open_diagnosis_runtime(settings, lasting=True) as opened, run_bot(settings, store, opened, "worker", "worker-1"):
                 worked.set()
 
         async with asyncio.timeout(PATIENCE):
-            await over_store(settings, Health(), asyncio.Event(), run)
+            await run_with_store(settings, Health(), asyncio.Event(), run)
         assert worked.is_set()
         return gate.heard
 
@@ -63,6 +63,6 @@ async def test_a_redis_that_is_away_is_not_taken_for_one_that_forgets(tmp_path: 
     """A process that took it so would refuse every remedy for as long as it lives."""
     store = await open_store(durable_server.url, tmp_path)
     durable_server.kill()
-    with pytest.raises(StoreSilent, match="does not answer"):
-        await store.durability()
+    with pytest.raises(StoreNotAnswering, match="does not answer"):
+        await store.get_durability()
     await store.aclose()

@@ -21,10 +21,10 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.plan import Deed, Happening, Modifier, Plan
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.ports import Ports
+from graph.ports import GraphContext
 from graph.report import Report
-from graph.state import Item
-from kb.history.index import History
+from graph.state import InboxItem
+from kb.history.index import PastIncidentIndex
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import SetClock
@@ -74,8 +74,8 @@ def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targ
     inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
-    ports = Ports(fleet, inventory, taxonomy(), History(), evidence, SetClock(T0), skus=skus)
-    item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
+    ports = GraphContext(fleet, inventory, taxonomy(), PastIncidentIndex(), evidence, SetClock(T0), skus=skus)
+    item = InboxItem(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     graph = build_incident_graph(InMemorySaver())
 
     async def turn() -> tuple[Report, object]:

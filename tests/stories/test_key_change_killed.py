@@ -16,8 +16,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.settings import Settings, load
-from bot.store.ledger_keys import key_file, ledger_key, older_keys
+from bot.settings import Settings, load_settings
+from bot.store.ledger_keys import get_key_file, load_ledger_key, load_older_keys
 from bot.store.version import claim_version
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Plan, Site, die, well
@@ -25,7 +25,7 @@ from tests.support.fakes_graph import fact
 from tests.support.redis_gate import RedisGate
 from tests.support.redis_server import RealServer
 from tests.support.terminal import ROOT, environment, rackmedic
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -72,7 +72,7 @@ class Evening:
 
     office: Office
     incident: str
-    rows: dict[str, Record]
+    rows: dict[str, ActionRecord]
     """By host."""
     key: bytes
     stored: dict[bytes, Any]
@@ -84,9 +84,9 @@ class Evening:
         for name, row in self.stored.items():
             await redis.restore(name, 0, row)
         shutil.rmtree(folder, ignore_errors=True)
-        settings = load(None, {"RACKMEDIC_DATA_DIR": str(folder)})
+        settings = load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder)})
         folder.mkdir(mode=0o700)
-        key_file(settings).write_bytes(self.key)
+        get_key_file(settings).write_bytes(self.key)
         return settings
 
     def restarted(self, settings: Settings) -> Office:
@@ -94,13 +94,13 @@ class Evening:
         before, site = self.office, self.office.site
         clock = SetClock(datetime.now(UTC))
         world = replace(site, clock=clock, records=dict(site.records), effects=list(site.effects), facts=list(site.facts))
-        keys = (ledger_key(settings), *older_keys(settings))
+        keys = (load_ledger_key(settings), *load_older_keys(settings))
         return Office(before.redis, world, evidence=before.evidence, worker="w2", keys=keys)
 
 
 async def evening(redis: Redis, folder: Path) -> Evening:
     await claim_version(redis)
-    key = ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(folder)}))
+    key = load_ledger_key(load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder)}))
     site = Site(clock=SetClock(datetime.now(UTC)), facts=well(*HOSTS))
     for host in (OVER, RUNS, WAITS):
         site.sick(replace(fact(host, "smi", "gpu.throttle.applications_clocks", True, "gpu3")))
@@ -111,7 +111,7 @@ async def evening(redis: Redis, folder: Path) -> Evening:
     await office.settle(incident)
     await office.click(rows[RUNS])
     site.at = Plan("start:after")
-    await die(office.actions.drive(rows[RUNS].approval))
+    await die(office.actions.run_action(rows[RUNS].approval))
     names: list[Any] = await redis.keys()
     return Evening(office, incident, rows, key, {name: await redis.dump(name) for name in names})
 
@@ -133,30 +133,30 @@ async def killed(shell: Shell, gate: RedisGate, environ: dict[str, str], at: int
 
 async def left(office: Office, settings: Settings, key: bytes) -> str:
     """How far the change went."""
-    if ledger_key(settings) == key:
+    if load_ledger_key(settings) == key:
         return "nothing changed"
-    use = await office.ledger.keys()
+    use = await office.ledger.get_key_status()
     if use.newest != use.current:
         return "the key is there"
     return "the ledger has it" if use.waiting else "through"
 
 
-async def live(office: Office, incident: str, until: Callable[[list[Record]], bool], seconds: int) -> list[Record]:
+async def live(office: Office, incident: str, until: Callable[[list[ActionRecord]], bool], seconds: int) -> list[ActionRecord]:
     """A process looks at what is due every five seconds; the incident's actions once they are so, within that time."""
     for _ in range(0, seconds + 1, 5):
         office.woken.clear()
-        await office.actions.sweep()
+        await office.actions.wake_due()
         while office.woken:
-            await office.actions.advance(office.woken.pop(0))
+            await office.actions.handle_wakeup(office.woken.pop(0))
             await office.turns_of(incident)
-        rows = await office.ledger.of_incident(incident)
+        rows = await office.ledger.list_incident_records(incident)
         if until(rows):
             return rows
         office.clock.go(seconds=5)
     raise AssertionError(f"not within {seconds} s: {[(row.action.target, row.state.value) for row in rows]}")
 
 
-def of(rows: list[Record], host: str) -> list[State]:
+def of(rows: list[ActionRecord], host: str) -> list[State]:
     return [row.state for row in rows if row.action.target == host]
 
 
@@ -168,7 +168,7 @@ async def goes_on(office: Office, incident: str, within: int) -> None:
     everything = {OVER: [State.DONE], RUNS: [State.DONE], WAITS: [State.SUPERSEDED, State.DONE]}
     await live(office, incident, lambda rows: {host: of(rows, host) for host in everything} == everything, A_SILENCE)
     assert sorted(host for host, _, _ in office.site.effects) == sorted(everything)
-    assert (await office.ledger.verify()).good
+    assert (await office.ledger.verify_audit()).good
 
 
 async def test_it_is_ended_by_running_it_again_wherever_it_was_killed(tmp_path: Path, durable_server: RealServer) -> None:

@@ -10,12 +10,12 @@ from deploy.sandbox.cluster.cases.case import T0, Output
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.plan import Plan
-from graph.engine.peers import Baseline
+from graph.engine.peers import HostBaseline
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.ports import Ports
+from graph.ports import GraphContext
 from graph.report import Report
-from graph.state import Item
-from kb.history.index import History
+from graph.state import InboxItem
+from kb.history.index import PastIncidentIndex
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
@@ -34,12 +34,12 @@ class Remembered:
     """What is kept of hosts between incidents."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Baseline] = {}
+        self.rows: dict[str, HostBaseline] = {}
 
-    async def keep(self, rows: Mapping[str, Baseline]) -> None:
+    async def keep(self, rows: Mapping[str, HostBaseline]) -> None:
         self.rows |= rows
 
-    async def recall(self, hosts: object) -> Mapping[str, Baseline]:
+    async def recall(self, hosts: object) -> Mapping[str, HostBaseline]:
         return self.rows
 
 
@@ -61,10 +61,10 @@ def diagnose(changes: str, text: str, memory: Remembered | None = None, hosts: t
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, clock = MemoryEvidence(), SetClock(T0)
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, clock, SKUS)
-    ports = Ports(fleet, inventory, TAXONOMY, History(), evidence, clock, skus=SKUS)
+    ports = GraphContext(fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS)
     if memory is not None:
-        ports = Ports(fleet, inventory, TAXONOMY, History(), evidence, clock, skus=SKUS, remembered=memory.recall, remember=memory.keep)
-    item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
+        ports = GraphContext(fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS, remembered=memory.recall, remember=memory.keep)
+    item = InboxItem(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     return asyncio.run(run_turn(build_incident_graph(InMemorySaver()), ports, item))
 
 

@@ -12,14 +12,14 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.desk.inbox import Inbox
-from bot.run.direct_messages import answering, direct_messages
-from bot.store.keys import DIRECT
-from bot.tasks import Background
+from bot.run.direct_messages import run_direct_answers, build_direct_messages
+from bot.store.keys import DIRECT_MESSAGE_KEYS
+from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.clock import WallClock
 from tests.support.pane_process import ANSWER, LEASE_SECONDS, answer_to, store
 from tests.support.redis_server import RealServer
-from tools.ledger.reach import text_of
+from tools.ledger.reach import decode_text
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 KILLED = -9
@@ -47,23 +47,23 @@ async def test_a_direct_message_whose_process_is_killed_is_answered_once(
     words = ("-m", "tests.support.pane_process", redis_server.url, slack.api_url, slack.bot_token, channel, ts, point)
     process = await asyncio.create_subprocess_exec(sys.executable, *words, cwd=Path(__file__).parents[2])
     assert await process.wait() == KILLED
-    [conversation] = await Inbox(real_redis, WallClock(), names=DIRECT).open_incidents()
-    await real_redis.delete(DIRECT.lease(conversation))  # as it does when its time is over
+    [conversation] = await Inbox(real_redis, WallClock(), names=DIRECT_MESSAGE_KEYS).list_open_incidents()
+    await real_redis.delete(DIRECT_MESSAGE_KEYS.lease_key(conversation))  # as it does when its time is over
 
     async with AsyncExitStack() as stack:
         survivors = [
-            direct_messages(AsyncWebClient(slack.bot_token, slack.api_url), real_redis, WallClock(), Background()) for _ in range(3)
+            build_direct_messages(AsyncWebClient(slack.bot_token, slack.api_url), real_redis, WallClock(), BackgroundTasks()) for _ in range(3)
         ]
         for survivor in survivors:
-            await stack.enter_async_context(answering(survivor, answer_to, real_redis, LaterClock(), LEASE_SECONDS))
+            await stack.enter_async_context(run_direct_answers(survivor, answer_to, real_redis, LaterClock(), LEASE_SECONDS))
         await store(survivors[0], channel, ts)  # Slack delivers again what the killed process did not acknowledge
         await asyncio.gather(*(survivor.wakeups.wake(conversation) for survivor in survivors))
-        await asyncio.gather(*(survivor.wakeups.idle() for survivor in survivors))
+        await asyncio.gather(*(survivor.wakeups.wait_until_idle() for survivor in survivors))
     assert answers(slack, channel, ts) == [ANSWER.text]
     assert slack.pane("olga", ts)["status"] == ""
-    assert await real_redis.zcard(DIRECT.open) == await real_redis.zcard(DIRECT.due) == 0
-    lasting = [text_of(key) for key in await real_redis.keys("rm:direct:*") if await real_redis.ttl(key) == -1]
-    assert lasting == [DIRECT.fence]
+    assert await real_redis.zcard(DIRECT_MESSAGE_KEYS.open) == await real_redis.zcard(DIRECT_MESSAGE_KEYS.due) == 0
+    lasting = [decode_text(key) for key in await real_redis.keys("rm:direct:*") if await real_redis.ttl(key) == -1]
+    assert lasting == [DIRECT_MESSAGE_KEYS.fence]
 
 
 def answers(slack: SlackSandbox, channel: str, ts: str) -> list[str]:

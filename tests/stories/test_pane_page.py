@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.async_api import expect
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.cards.personal.suggestions import PROMPTS
+from bot.cards.personal.suggestions import SUGGESTED_PROMPTS
 from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
@@ -22,7 +22,7 @@ async def test_somebody_opens_the_app_and_presses_what_it_suggests(tmp_path: Pat
         await expect(page.get_by_test_id("open-thread")).to_have_count(4)
         await page.get_by_test_id("app-rackmedic").click()
         await page.get_by_test_id("tab-messages").click()
-        await expect(page.get_by_test_id("prompts").get_by_test_id("prompt")).to_have_text([prompt.says for prompt in PROMPTS])
+        await expect(page.get_by_test_id("prompts").get_by_test_id("prompt")).to_have_text([prompt.says for prompt in SUGGESTED_PROMPTS])
         await page.get_by_role("button", name="Which incidents are open?").click()
         thread = page.get_by_test_id("thread")
         await expect(thread).to_contain_text("open the thread")

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bot.cards.approvals.card import APPROVE
+from bot.cards.approvals.card import APPROVE_ACTION_ID
 from bot.cards.customers import inside
 from bot.cards.provider import sending
 from deploy.sandbox.demo import Sandbox, bot, sandbox
-from graph.exchange.read import read_ticket
+from graph.exchange.read import parse_ticket
 from tests.support.terminal import rackmedic_process
 
 OPS, KEY = "C0GPUINC", "whsec_" + "QUJD" * 12
@@ -64,10 +64,10 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
         async with bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
             await customer.slack.connected()
             thread = await customer.slack.say("priya", OPS, REPORT)
-            await customer.slack.wait_for(lambda: button(customer, sending.SHOW, thread))
-            await customer.slack.click("priya", button(customer, sending.SHOW, thread), sending.SHOW)
-            await customer.slack.wait_for(lambda: button(customer, sending.SEND, thread))
-            await customer.slack.click("priya", button(customer, sending.SEND, thread), sending.SEND)
+            await customer.slack.wait_for(lambda: button(customer, sending.SHOW_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, sending.SHOW_ACTION_ID, thread), sending.SHOW_ACTION_ID)
+            await customer.slack.wait_for(lambda: button(customer, sending.SEND_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, sending.SEND_ACTION_ID, thread), sending.SEND_ACTION_ID)
             first.kill()
             await first.wait()
 
@@ -78,8 +78,8 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
             await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
             await customer.slack.wait_for(lambda: "nobody has it yet" in said(customer, thread))
             await tell(provider, "Please leave gpu-003 alone until noon.")
-            card = await provider.slack.wait_for(lambda: button(provider, APPROVE))
-            await provider.slack.click("priya", card, APPROVE)
+            card = await provider.slack.wait_for(lambda: button(provider, APPROVE_ACTION_ID))
+            await provider.slack.click("priya", card, APPROVE_ACTION_ID)
             await customer.slack.wait_for(lambda: "proved by a test" in said(customer, thread))
             assert said(customer, thread).count("Your provider writes: Please leave gpu-003 alone") == 1
             assert said(provider).count("own RackMedic sent a ticket") >= 1
@@ -91,10 +91,10 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
 
 async def tell(provider: Sandbox, words: str) -> None:
     """One of the provider's people writes it, sees it as the customer will, and sends it."""
-    await provider.slack.click("priya", button(provider, inside.TELL), inside.TELL)
-    form = await provider.slack.wait_for(lambda: view(provider, inside.TELL_FORM))
-    await provider.slack.submit("priya", form, {inside.WORDS: {inside.WORDS: words}})
-    await provider.slack.submit("priya", await provider.slack.wait_for(lambda: view(provider, inside.TELL_SEND)), {})
+    await provider.slack.click("priya", button(provider, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
+    form = await provider.slack.wait_for(lambda: view(provider, inside.TELL_FORM_CALLBACK_ID))
+    await provider.slack.submit("priya", form, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: words}})
+    await provider.slack.submit("priya", await provider.slack.wait_for(lambda: view(provider, inside.TELL_SEND_CALLBACK_ID)), {})
 
 
 def view(world: Sandbox, callback: str) -> str:
@@ -112,6 +112,6 @@ async def exported(customer: Sandbox, thread: str) -> None:
         rackmedic_process, "ticket", "export", found[0], "-", environ=dict(customer.settings) | {"PATH": os.environ["PATH"]}
     )
     assert ran.returncode == 0, ran.stderr
-    document = read_ticket(ran.stdout.encode()).document
+    document = parse_ticket(ran.stdout.encode()).document
     assert document.hosts == ("gpu-[003-004]",)
     assert document.facts

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from redis.asyncio import Redis
 
-from bot.store.outbox import Clicked, Outbox, tracker_box
+from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from bot.trackers.kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, INCIDENT
 from tests.support.clock import PATIENCE, WallClock
@@ -40,7 +40,7 @@ async def courier(server: RealServer, file: Path, ahead: int = 0) -> AsyncIterat
 async def sent(outbox: Outbox, *names: str) -> None:
     """All of them have arrived."""
     while True:
-        if {(await outbox.row(name)).stage for name in names} == {"sent"}:
+        if {(await outbox.load_row(name)).stage for name in names} == {"sent"}:
             return
         await asyncio.sleep(0.05)
 
@@ -55,9 +55,9 @@ async def test_a_ticket_on_its_way_when_the_process_is_killed_is_opened_once(
         redis = await stack.enter_async_context(Redis.from_url(durable_server.url))
         there = {kind: await stack.enter_async_context(stand_in(WallClock())) for kind in KINDS}
         file.write_text(yaml.safe_dump({kind: config_of(kind, theirs.url) for kind, theirs in there.items()}))
-        outbox = Outbox(redis, WallClock(), tracker_box())
+        outbox = Outbox(redis, WallClock(), build_tracker_outbox_keys())
         for name in names:
-            assert await outbox.put(name, await outbox.draft(name, DRAFT.stored()), "U1", once=True) is Clicked.SENT
+            assert await outbox.queue_draft(name, await outbox.save_draft(name, DRAFT.to_stored_bytes()), "U1", once=True) is ClickResult.SENT
         for theirs in there.values():
             theirs.holds = dies
         async with courier(durable_server, file) as child:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from bot.slack.trackers.office import REMARK
+from bot.slack.trackers.office import REMARK_EVENT_TYPE
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_alertmanager import OPS, confirmed
 from tests.stories.test_provider_link import said
@@ -39,7 +39,7 @@ async def polling(folder: Path, server: RealServer, jira: str) -> AsyncIterator[
 
 def notes(world: Sandbox, ts: str) -> list[str]:
     rows = world.slack.thread(OPS, ts)
-    return [json.dumps(row["blocks"]) for row in rows if (row.get("metadata") or {}).get("event_type") == REMARK]
+    return [json.dumps(row["blocks"]) for row in rows if (row.get("metadata") or {}).get("event_type") == REMARK_EVENT_TYPE]
 
 
 async def test_a_comment_stands_in_the_thread_once_though_the_bot_is_killed_over_it(tmp_path: Path, durable_server: RealServer) -> None:

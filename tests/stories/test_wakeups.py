@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from bot.desk.inbox import Inbox
 from bot.desk.sweeper import Sweeper
 from bot.desk.wakeups import StreamWakeups
-from bot.store.keys import WAKEUPS
+from bot.store.keys import WAKEUP_STREAM_KEY
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import item, origin
 from tests.support.redis_server import RealServer
@@ -45,10 +45,10 @@ class Front:
 
     async def answered(self, name: str) -> None:
         """A mention is stored and its wake-up lost; one sweep later a worker has answered it."""
-        incident = (await self._inbox.open(origin(name), name, lambda incident: item(incident, name))).incident
+        incident = (await self._inbox.open_or_join(origin(name), name, lambda incident: item(incident, name))).incident
         assert await Sweeper(self._inbox, self.wakeups).sweep() == 1
         async with asyncio.timeout(PATIENCE):
-            while await self._inbox.peek(incident):  # noqa: ASYNC110  another process answers
+            while await self._inbox.list_waiting(incident):  # noqa: ASYNC110  another process answers
                 await asyncio.sleep(0.02)
         assert await self._redis.zscore("asked", name) == 1
 
@@ -74,6 +74,6 @@ async def test_redis_restarted_three_times_and_a_worker_killed_while_it_listens(
                 other.kill()
                 other.wait()  # Redis still hands things to a process that is dying; those come again after the sweeper's patience
                 await front.answered("the other is dead, and the first is back")
-        consumers: Any = await redis.xinfo_consumers(WAKEUPS, "workers")
+        consumers: Any = await redis.xinfo_consumers(WAKEUP_STREAM_KEY, "workers")
         assert sorted((row["name"], row["pending"]) for row in consumers) == [(b"a", 0), (b"b", 0)]
         await front.wakeups.aclose()

@@ -9,10 +9,10 @@ from pathlib import Path
 import structlog
 from redis.asyncio import Redis
 
-from bot.store.outbox import Outbox, tracker_box
-from bot.trackers.courier import Courier
+from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.trackers.courier import TicketSync
 from bot.trackers.kinds import open_trackers
-from bot.trackers.tracker import RemoteRemark
+from bot.trackers.tracker import RemoteComment
 
 
 class LateClock:
@@ -29,7 +29,7 @@ async def nothing_shown(_: str) -> None:
     """There is no thread."""
 
 
-async def nothing_told(name: str, said: RemoteRemark, beside: str) -> bool:
+async def nothing_told(name: str, said: RemoteComment, beside: str) -> bool:
     """There is no thread."""
     return True
 
@@ -42,8 +42,8 @@ async def work(url: str, file: str, seconds: str) -> None:
     clock = LateClock(timedelta(seconds=float(seconds)))
     trackers = {tracker.name: tracker for tracker in open_trackers(Path(file), clock)}
     redis = Redis.from_url(url)
-    outbox = Outbox(redis, clock, tracker_box())
-    await Courier(outbox, trackers, clock, nothing_shown, open_still, nothing_told, every=0.05).run()
+    outbox = Outbox(redis, clock, build_tracker_outbox_keys())
+    await TicketSync(outbox, trackers, clock, nothing_shown, open_still, nothing_told, every=0.05).run()
 
 
 if __name__ == "__main__":

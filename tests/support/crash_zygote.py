@@ -16,15 +16,15 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.concern import Concern
-from bot.desk.desk import Desk
-from bot.desk.inbox import NOTHING, Inbox
+from bot.desk.concern import IncidentFingerprint
+from bot.desk.desk import Dispatcher
+from bot.desk.inbox import EMPTY_FINGERPRINT, Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import Sweeper, timers_after
+from bot.desk.sweeper import Sweeper, plan_timers
 from bot.desk.wakeups import LocalWakeups
 from graph.ports import Progress
 from graph.report import Report
-from graph.state import Incident, Lifecycle
+from graph.state import IncidentState, Lifecycle
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin, with_work
 
@@ -47,11 +47,11 @@ class Doom:
 class DoomedInbox(Inbox):
     doom: Doom
 
-    async def posted(self, incident: str, token: str, item: str) -> None:
-        await super().posted(incident, token, item)
+    async def mark_posted(self, incident: str, token: str, item: str) -> None:
+        await super().mark_posted(incident, token, item)
         await self.doom.at("posted")
 
-    async def finish(
+    async def finish_item(
         self,
         incident: str,
         token: str,
@@ -60,10 +60,10 @@ class DoomedInbox(Inbox):
         timers: Mapping[str, datetime],
         *,
         keep: timedelta | None,
-        about: Concern = NOTHING,
+        about: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
         await self.doom.at("finish:begin")
-        await super().finish(incident, token, item, lifecycle, timers, keep=keep, about=about)
+        await super().finish_item(incident, token, item, lifecycle, timers, keep=keep, about=about)
         await self.doom.at("finish:end")
 
 
@@ -74,10 +74,10 @@ class RedisBoard:
         self._redis = redis
         self._doom = doom
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         """Nobody watches."""
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._doom.at("report:begin")
         await self._redis.zincrby("asked", 1, report.item)
         await self._doom.at("report:end")
@@ -89,19 +89,19 @@ async def work(job: Mapping[str, Any]) -> None:
     inbox = DoomedInbox(redis, WallClock())
     inbox.doom = doom
     turns, board = TinyTurns(redis, doom.at), RedisBoard(redis, doom)
-    desk = Desk(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, board, clock=WallClock(), timers=timers_after)
+    desk = Dispatcher(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, board, clock=WallClock(), timers=plan_timers)
     for thread, id_ in job.get("mentions", []):
-        await inbox.open(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
+        await inbox.open_or_join(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
         await doom.at("stored")
     wakeups = LocalWakeups()
-    await wakeups.start(desk.advance)
+    await wakeups.start(desk.process_incident)
     sweeper = Sweeper(inbox, wakeups, every=0.05, patience=timedelta(seconds=0.1))
     sweeping = asyncio.create_task(sweeper.run())
     async with asyncio.timeout(PATIENCE):
         while await with_work(redis):  # noqa: ASYNC110  the work may be another process's
             await asyncio.sleep(0.02)
     sweeping.cancel()
-    await wakeups.idle()
+    await wakeups.wait_until_idle()
     await redis.aclose()
 
 

@@ -13,47 +13,47 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.actions.asked import Announcement, LostContact
-from bot.actions.decisions import Decisions
-from bot.actions.driver import Delivery, Driver
+from bot.actions.asked import ActionStartAnnouncer, ContactLossNotifier
+from bot.actions.decisions import ApprovalDecisions
+from bot.actions.driver import EventDelivery, ActionRunner
 from bot.actions.due import ActionIndex
-from bot.actions.ladders import Tender
+from bot.actions.ladders import RemediationReconciler
 from bot.actions.proposer import Proposer
-from bot.actions.queue import LateOnes
-from bot.actions.worker import Actions
-from bot.desk.causes import Causes
+from bot.actions.queue import WaitingRemediationLookup
+from bot.actions.worker import ActionWorker
+from bot.desk.causes import CauseOwnership
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.policy.approvals import NoSchedule, Rights
+from bot.policy.approvals import EmptyOnCallSchedule, ApprovalRights
 from bot.policy.approver_sets import ApproverTable
 from bot.policy.channels import Person
-from bot.store.keys import ACTIONS, Names
-from graph.actions.carry_out import ActionPorts
+from bot.store.keys import ACTION_KEYS, RedisKeys
+from graph.actions.carry_out import ActionGraphContext
 from graph.actions.flow import ActionThreads
-from graph.actions.looks import Looks
+from graph.actions.looks import ActionVerifier
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
-from graph.ports import Ports, Waits, nobody_else
+from graph.ports import GraphContext, IncidentTimeouts, find_no_other_owners
 from graph.report import Report
-from graph.state import Incident, Item, Origin
+from graph.state import IncidentState, InboxItem, Origin
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY
 from tests.support.fakes_graph import FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
 from tests.support.inventories import inventory
-from tools.acting.build import catalogue_hash
-from tools.acting.kit import current_version
+from tools.acting.build import compute_catalogue_hash
+from tools.acting.kit import get_current_kit_version
 from tools.checks.row import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import Ask, Seen, Wave
+from tools.fleet.answers import CheckRequest, AnswerCallback, FleetAnswers
 from tools.inventory.hosts import Inventory
-from tools.inventory.jobs import JobPlace
+from tools.inventory.jobs import JobHosts
 from tools.inventory.sku import Sku
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record
-from tools.transport import Ran, Unreachable
+from tools.ledger.record import ActionRecord
+from tools.transport import CommandResult, Unreachable
 
 KEY = b"a key that only these tests know"
 TEAM, GROUP, CHANNEL = "T1", "S0APPROVE", "C0OPS"
@@ -131,16 +131,16 @@ class LivingFleet(FakeFleet):
         self.site = site
         self.forgotten: list[str] = []
 
-    def forget(self, host: str) -> None:
+    def forget_host(self, host: str) -> None:
         self.forgotten.append(host)
 
-    async def look(
-        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
-    ) -> Wave:
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> FleetAnswers:
         self.site.at("look")
         self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
         self.dark = dict.fromkeys(self.site.silent, "no route to host")
-        return await super().look(incident, asks, seen, fresh=fresh)
+        return await super().run_checks(incident, asks, seen, fresh=fresh)
 
 
 @dataclass
@@ -171,7 +171,7 @@ class Site:
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     at: Point = nothing_happens
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         words = tuple(argv)
         self.asked.append((host, words))
         if host in self.silent:
@@ -185,14 +185,14 @@ class Site:
                 answer = self.records.setdefault((host, digest), "never")
                 self.at("settle:after")
             case ("sudo", "-n", _, "version"):
-                answer = current_version()
+                answer = get_current_kit_version()
             case ("cat", "/proc/sys/kernel/random/boot_id"):
                 answer = self.boot(host)
             case ("cat", path) if path.startswith("/proc/") and path.endswith("/stat"):
                 return self._stat(path.split("/")[2])
             case _:
                 answer = self._slurm(words)
-        return Ran(f"{answer}\n".encode())
+        return CommandResult(f"{answer}\n".encode())
 
     def _slurm(self, words: tuple[str, ...]) -> str:
         match words:
@@ -269,10 +269,10 @@ class Site:
             kept.append(row)
         self.facts = kept
 
-    def _stat(self, pid: str) -> Ran:
+    def _stat(self, pid: str) -> CommandResult:
         if pid not in self.ticks:
-            return Ran(b"", f"cat: /proc/{pid}/stat: No such file or directory".encode(), 1)
-        return Ran(f"{pid} (python (3) x) S {' '.join(['1'] * 18)} {self.ticks[pid]} 0 0\n".encode())
+            return CommandResult(b"", f"cat: /proc/{pid}/stat: No such file or directory".encode(), 1)
+        return CommandResult(f"{pid} (python (3) x) S {' '.join(['1'] * 18)} {self.ticks[pid]} 0 0\n".encode())
 
 
 class PeopleOfList:
@@ -284,13 +284,13 @@ class PeopleOfList:
         self.people["BOT"] = Person("BOT", TEAM, "bot", False)
         self.forgotten: list[str] = []
 
-    async def person(self, user: str) -> Person:
+    async def get_person(self, user: str) -> Person:
         return self.people.get(user, Person(user, "", "", False))
 
-    async def approvers(self, group: str, team: str) -> frozenset[str]:
+    async def list_approvers(self, group: str, team: str) -> frozenset[str]:
         return frozenset(f"{team}:{name}" for name in self.group) if group == GROUP else frozenset()
 
-    async def members(self, group: str) -> frozenset[str]:
+    async def list_members(self, group: str) -> frozenset[str]:
         return frozenset(self.group) if group == GROUP else frozenset()
 
     def refresh(self, *about: str) -> None:
@@ -305,31 +305,31 @@ class Wall:
     news: list[tuple[str, str]] = field(default_factory=list)
     away: bool = False
 
-    def _show(self, what: str, record: Record) -> None:
+    def _show(self, what: str, record: ActionRecord) -> None:
         if self.away:
             raise ConnectionResetError("Slack is away")
         self.news.append((what, record.approval))
 
-    async def approval(self, record: Record, incident_state: Incident) -> None:
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
         self._show("card", record)
         self.cards.append(record.approval)
 
-    async def changed(self, record: Record) -> None:
+    async def update_card(self, record: ActionRecord) -> None:
         self._show(f"changed {record.state.value}", record)
 
-    async def outcome(self, record: Record) -> None:
+    async def post_outcome(self, record: ActionRecord) -> None:
         self._show(f"outcome {record.outcome or record.state.value}", record)
 
-    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
         return ()
 
-    async def remind(self, record: Record) -> None:
+    async def post_reminder(self, record: ActionRecord) -> None:
         self._show("remind", record)
 
-    async def held(self, record: Record, why: str) -> None:
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         self._show(f"held {why}", record)
 
-    async def contact(self, record: Record, says: str) -> None:
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
         self._show(f"contact {says}".rstrip(), record)
 
 
@@ -370,7 +370,7 @@ class Office:
         worker: str = "w1",
         brakes: Brakes | None = None,
         policy: str = "",
-        waits: Waits | None = None,
+        waits: IncidentTimeouts | None = None,
         fallback: tuple[str, ...] = (),
         alone: bool = False,
         keys: tuple[bytes, ...] = (KEY,),
@@ -386,7 +386,7 @@ class Office:
         self.fleet = LivingFleet(site)
         self.fleet.checks = CHECKS
         self.ledger = Ledger(redis, keys[0], self.clock, brakes=brakes, older_keys=keys[1:])
-        self.ports = Ports(
+        self.ports = GraphContext(
             fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that is used
             inventory=self.inventory,
             taxonomy=taxonomy,
@@ -394,11 +394,11 @@ class Office:
             evidence=self.evidence,
             clock=self.clock,
             skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
-            waits=waits or Waits(),
-            late=LateOnes(ActionIndex(redis, self.clock)),
-            treated=ActionIndex(redis, self.clock).treated,
-            keep=nobody_else if alone else Causes(redis, self.clock).keep,
-            keepers=nobody_else if alone else Causes(redis, self.clock).keepers,
+            waits=waits or IncidentTimeouts(),
+            late=WaitingRemediationLookup(ActionIndex(redis, self.clock)),
+            treated=ActionIndex(redis, self.clock).list_treatments,
+            keep=find_no_other_owners if alone else CauseOwnership(redis, self.clock).claim_causes,
+            keepers=find_no_other_owners if alone else CauseOwnership(redis, self.clock).list_owners,
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)
         self.woken: list[str] = []
@@ -406,34 +406,34 @@ class Office:
         self._clicks = itertools.count()
 
     def _wire(self, policy: str, fallback: tuple[str, ...]) -> None:
-        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin, self.table, NoSchedule())
-        self.acting = ActionPorts(
+        self.rights = ApprovalRights(self.people, self.inventory, fallback, self.inbox.get_origin, self.table, EmptyOnCallSchedule())
+        self.acting = ActionGraphContext(
             reading=self.ports,
             ledger=self.ledger,
             transport=self.site,
-            catalogue=catalogue_hash(),
-            policy=(lambda: policy) if policy else self.rights.policy,
-            authorised=self.rights.of,
+            catalogue=compute_catalogue_hash(),
+            policy=(lambda: policy) if policy else self.rights.get_policy_hash,
+            authorised=self.rights.list_record_approvers,
             facts_of=self.facts_of,
             worker=self.worker,
             began=self._began,
-            contact=LostContact(self.ledger, self.wall),
+            contact=ContactLossNotifier(self.ledger, self.wall),
             pause=self._pause,
             beat_seconds=0.05,
         )
         self.index = ActionIndex(self.redis, self.clock)
         self.threads = ActionThreads(RedisSaver(self.redis), self.acting)
-        leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTIONS)
-        delivery = Delivery(self.inbox, self._wake, self.clock)
-        self.driver = Driver(
-            self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.rights.name, self.clock
+        leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTION_KEYS)
+        delivery = EventDelivery(self.inbox, self._wake, self.clock)
+        self.driver = ActionRunner(
+            self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.load_state, self.rights.get_person_name, self.clock
         )
         proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of, self.place_of, self.clock)
-        self.tender = Tender(
-            self.ledger, Looks(self.acting), leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
+        self.tender = RemediationReconciler(
+            self.ledger, ActionVerifier(self.acting), leases, self.index, delivery, proposer, self.evidence, self.turns.load_state, self._wake, self.clock
         )
-        self.actions = Actions(self.ledger, self.driver, self.tender, self.index, self._wake)
-        self.decisions = Decisions(
+        self.actions = ActionWorker(self.ledger, self.driver, self.tender, self.index, self._wake)
+        self.decisions = ApprovalDecisions(
             self.ledger,
             self.tender,
             self.index,
@@ -441,7 +441,7 @@ class Office:
             delivery,
             self.site,
             self.facts_of,
-            self.turns.state,
+            self.turns.load_state,
             self._wake,
         )
 
@@ -451,16 +451,16 @@ class Office:
 
     async def _began(self, approval: str) -> None:
         self.site.at("claimed")
-        await Announcement(self.ledger, self.wall)(approval)
+        await ActionStartAnnouncer(self.ledger, self.wall)(approval)
 
     async def _wake(self, name: str) -> None:
         self.woken.append(name)
 
-    async def place_of(self, job: str) -> JobPlace:
-        return JobPlace(self.site.job_hosts.get(job, ()))
+    async def place_of(self, job: str) -> JobHosts:
+        return JobHosts(self.site.job_hosts.get(job, ()))
 
     async def facts_of(self, incident: str) -> list[Fact]:
-        return await self.evidence.facts((await self.turns.state(incident)).get("facts", ""))
+        return await self.evidence.get_facts((await self.turns.load_state(incident)).get("facts", ""))
 
     # -- a working day ----------------------------------------------------------------------------------------------
 
@@ -468,8 +468,8 @@ class Office:
         """Somebody complains; the turn runs and its ladders are tended."""
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts=thread, user="EVE")
         key = f"{TEAM}.{CHANNEL}.{thread}"
-        received = await self.inbox.open(
-            origin, key, lambda incident: Item(id=key, kind="mention", incident=incident, at=self.clock.now(), user="EVE", text=text)
+        received = await self.inbox.open_or_join(
+            origin, key, lambda incident: InboxItem(id=key, kind="mention", incident=incident, at=self.clock.now(), user="EVE", text=text)
         )
         await self.turns_of(received.incident)
         await self.settle(received.incident)
@@ -478,15 +478,15 @@ class Office:
     async def say(self, incident: str, kind: Any, **more: Any) -> None:
         """Something else happens in the thread."""
         name = f"say-{next(self._clicks)}-{self.clock.now().isoformat()}"
-        await self.inbox.enqueue(Item(id=name, kind=kind, incident=incident, at=self.clock.now(), user="EVE", **more), name)
+        await self.inbox.enqueue(InboxItem(id=name, kind=kind, incident=incident, at=self.clock.now(), user="EVE", **more), name)
         await self.settle(incident)
 
     async def turns_of(self, incident: str) -> list[Report]:
         """The desk's part: everything in the inbox gets its turn."""
         reports: list[Report] = []
-        while items := await self.inbox.peek(incident, 1):
-            reports.append(await self.turns.run(items[0], await self.inbox.origin(incident)))
-            await self.redis.lpop(Names().of(incident, "inbox"))  # what the desk does under its lease
+        while items := await self.inbox.list_waiting(incident, 1):
+            reports.append(await self.turns.run_turn(items[0], await self.inbox.get_origin(incident)))
+            await self.redis.lpop(RedisKeys().incident_key(incident, "inbox"))  # what the desk does under its lease
         return reports
 
     async def settle(self, incident: str) -> None:
@@ -494,34 +494,34 @@ class Office:
         for _ in range(12):
             before = await self._picture(incident)
             await self.turns_of(incident)
-            await self.actions.propose_due(incident)
-            for row in await self.ledger.of_incident(incident):
-                await self.actions.drive(row.approval)
-            if await self._picture(incident) == before and not await self.inbox.peek(incident):
+            await self.actions.reconcile_incident(incident)
+            for row in await self.ledger.list_incident_records(incident):
+                await self.actions.run_action(row.approval)
+            if await self._picture(incident) == before and not await self.inbox.list_waiting(incident):
                 return
         raise AssertionError("it never comes to rest")
 
     async def _picture(self, incident: str) -> Any:
-        state = await self.turns.state(incident)
-        return [(r.approval, r.state, len(r.votes), r.outcome) for r in await self.ledger.of_incident(incident)], state.get("ladders")
+        state = await self.turns.load_state(incident)
+        return [(r.approval, r.state, len(r.votes), r.outcome) for r in await self.ledger.list_incident_records(incident)], state.get("ladders")
 
-    async def pending(self, incident: str) -> list[Record]:
-        return [row for row in await self.ledger.of_incident(incident) if row.state.value == "pending"]
+    async def pending(self, incident: str) -> list[ActionRecord]:
+        return [row for row in await self.ledger.list_incident_records(incident) if row.state.value == "pending"]
 
-    async def click(self, record: Record, who: str = ANN, verdict: Any = "approve", reason: str = "") -> Record:
-        return await self.decisions.vote(
+    async def click(self, record: ActionRecord, who: str = ANN, verdict: Any = "approve", reason: str = "") -> ActionRecord:
+        return await self.decisions.cast_vote(
             record.approval, record.digest, who, verdict, delivery=f"click-{self.worker}-{next(self._clicks)}", reason=reason
         )
 
-    async def approve(self, incident: str, remedy: str, who: str = ANN) -> Record:
+    async def approve(self, incident: str, remedy: str, who: str = ANN) -> ActionRecord:
         """The pending action of that remedy is approved, runs, and everything settles."""
         (row,) = [row for row in await self.pending(incident) if row.action.remedy == remedy]
         await self.click(row, who)
         await self.settle(incident)
-        return await self.ledger.record(row.approval)
+        return await self.ledger.get_record(row.approval)
 
     async def ladders(self, incident: str) -> list[dict[str, Any]]:
-        return list((await self.turns.state(incident)).get("ladders", []))
+        return list((await self.turns.load_state(incident)).get("ladders", []))
 
 
 class Plan:

@@ -8,26 +8,26 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.decisions import Approvals, CannotAsk, Decisions, Verdict
-from bot.policy.approvals import Rights
-from bot.slack.context import Surface
-from bot.slack.outgoing.approval_view import Sources
+from bot.actions.decisions import ApprovalServices, CannotPropose, ApprovalDecisions, VoteVerdict
+from bot.policy.approvals import ApprovalRights
+from bot.slack.context import HandlerContext
+from bot.slack.outgoing.approval_view import ApprovalCardSources
 from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
-from graph.state import Incident
+from graph.state import IncidentState
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
-from tools.acting.build import ActionWanted, HostSeen, build
-from tools.acting.conditions import ConditionSeen
-from tools.acting.deletes import Deletes, OldFile
+from tools.acting.build import ActionRequest, HostIdentity, build_action
+from tools.acting.conditions import ConditionResult
+from tools.acting.deletes import DeletePreview, OldFile
 from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Counted, NotAnApprover, NotFound, Record, Refused, Terms
-from tools.ledger.room import Room, room_of
+from tools.ledger.record import VoteResult, NotAnApprover, NotFound, ActionRecord, Refused, ApprovalTerms
+from tools.ledger.room import BrakeHeadroom, compute_headroom
 from tools.ledger.states import State, Transition
 from tools.remedies.row import BadArgument
 
@@ -37,12 +37,12 @@ INVENTORY = Inventory(hosts={HOST.name: HOST}, groups={"h100": (HOST.name,)}, ch
 
 
 @dataclass
-class SmallDriver(Decisions):
+class SmallDriver(ApprovalDecisions):
     """The decisions on the real ledger, without graph or hosts."""
 
     ledger: Ledger
     cards: ActionCards
-    rights: Rights
+    rights: ApprovalRights
     host_answers: asyncio.Event
     """Set, unless a test lets the host take its time."""
     breaks: bool = False
@@ -51,66 +51,66 @@ class SmallDriver(Decisions):
     def __post_init__(self) -> None:
         self._ledger, self._rights = self.ledger, self.rights
 
-    async def _entitled(self, record: Record, voter: str) -> None:
-        await self.rights.admit(voter)
-        if voter not in await self.rights.of(record):
+    async def _entitled(self, record: ActionRecord, voter: str) -> None:
+        await self.rights.require_full_member(voter)
+        if voter not in await self.rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
 
-    async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
-        await self._entitled(await self.ledger.record(approval), voter)
+    async def cast_vote(self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = "") -> ActionRecord:
+        await self._entitled(await self.ledger.get_record(approval), voter)
         return self._unbroken(await self.ledger.vote(approval, digest, voter, verdict, delivery, reason))
 
-    def _unbroken(self, record: Record) -> Record:
+    def _unbroken(self, record: ActionRecord) -> ActionRecord:
         if self.breaks:
             raise ZeroDivisionError("a bug")
         return record
 
-    async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
-        await self._entitled(await self.ledger.record(each[0][0]), voter)
+    async def approve_actions(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[VoteResult]:
+        await self._entitled(await self.ledger.get_record(each[0][0]), voter)
         return [await self._each(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
 
-    async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
+    async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> VoteResult:
         try:
-            return Counted(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
+            return VoteResult(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
         except NotFound as no:
-            return Counted(approval, None, no)
+            return VoteResult(approval, None, no)
         except Refused as no:
-            return Counted(approval, await self.ledger.record(approval), no)
+            return VoteResult(approval, await self.ledger.get_record(approval), no)
 
-    async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
-        old = await self.ledger.record(approval)
+    async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
+        old = await self.ledger.get_record(approval)
         return await self.propose(replace(old.action, approval=new_approval_id()), old.terms)
 
-    async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
+    async def edit_action(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> ActionRecord:
         await self.host_answers.wait()
-        old = await self.ledger.record(approval)
+        old = await self.ledger.get_record(approval)
         if args["bdf"].endswith("ff:00.0"):
             raise BadArgument(f"bdf={args['bdf']!r}: gpu-017 shows no such bdf")
-        wanted = ActionWanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
-        new = build(wanted, HOST, HOST, HostSeen(BOOT), policy=POLICY, catalogue=CATALOGUE)
-        await self.ledger.end(approval, Transition.SUPERSEDE, editor, "edited")
+        wanted = ActionRequest(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
+        new = build_action(wanted, HOST, HOST, HostIdentity(BOOT), policy=POLICY, catalogue=CATALOGUE)
+        await self.ledger.end_action(approval, Transition.SUPERSEDE, editor, "edited")
         return self._unbroken(await self.propose(new, old.terms))
 
-    async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
-        return await self.ledger.end(approval, Transition.REVOKE, by, why)
+    async def revoke_action(self, approval: str, digest: str, by: str, why: str) -> ActionRecord:
+        return await self.ledger.end_action(approval, Transition.REVOKE, by, why)
 
-    async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
-        await self._entitled(await self.ledger.record(approval), human)
+    async def resolve_unknown_outcome(self, approval: str, digest: str, human: str, ran: bool, note: str) -> ActionRecord:
+        await self._entitled(await self.ledger.get_record(approval), human)
         return await self.ledger.reconcile(approval, human, ran, note)
 
-    async def room(self, incidents: Sequence[str]) -> Room:
-        return await room_of(self.ledger, INVENTORY.groups, incidents)
+    async def get_change_allowance(self, incidents: Sequence[str]) -> BrakeHeadroom:
+        return await compute_headroom(self.ledger, INVENTORY.groups, incidents)
 
-    async def ask_return(self, incident: str, ladder: str, asker: str) -> Record:
+    async def propose_return(self, incident: str, ladder: str, asker: str) -> ActionRecord:
         """The fault of every ladder but `gone` is there still."""
         await self.host_answers.wait()
         if ladder != "gone":
-            raise CannotAsk("It cannot be proposed now: the fault is there: Xid 119 on gpu3.")
-        return await self.ledger.record((await self.ledger.of_incident(incident))[0].approval)
+            raise CannotPropose("It cannot be proposed now: the fault is there: Xid 119 on gpu3.")
+        return await self.ledger.get_record((await self.ledger.list_incident_records(incident))[0].approval)
 
-    async def propose(self, wanted: Action, terms: Terms) -> Record:
+    async def propose(self, wanted: Action, terms: ApprovalTerms) -> ActionRecord:
         record = await self.ledger.propose(wanted, terms)
-        await self.cards.approval(record, Incident())
+        await self.cards.post_approval_card(record, IncidentState())
         return record
 
 
@@ -130,26 +130,26 @@ class Ward:
     async def opened(self) -> None:
         self.thread = await self.bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
         await self.bot.settled()
-        self.incident = await self.bot.inbox.find(TEAM, OPS, self.thread) or ""
+        self.incident = await self.bot.inbox.find_incident(TEAM, OPS, self.thread) or ""
 
-    async def ask(self, wanted: Action | None = None, **terms: Any) -> Record:
+    async def ask(self, wanted: Action | None = None, **terms: Any) -> ActionRecord:
         """A card is shown in the thread."""
         made = replace(wanted or action(), incident=self.incident)
-        return await self.driver.propose(made, Terms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
+        return await self.driver.propose(made, ApprovalTerms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
 
     async def click(self, user: str, card: Mapping[str, Any], button: str) -> SocketDelivery:
         delivery = await self.bot.slack.click(user, str(card["ts"]), button)
         await self.bot.settled()
         return delivery
 
-    async def state(self, record: Record) -> State:
-        return (await self.ledger.record(record.approval)).state
+    async def state(self, record: ActionRecord) -> State:
+        return (await self.ledger.get_record(record.approval)).state
 
     def said(self) -> list[dict[str, Any]]:
         """What the bot said in the thread."""
         return [message for message in self.bot.slack.thread(OPS, self.thread) if message.get("bot_id")]
 
-    def card(self, record: Record) -> dict[str, Any]:
+    def card(self, record: ActionRecord) -> dict[str, Any]:
         """The card of this action, as it is now."""
         [found] = [
             m for m in self.said() if (m.get("metadata") or {}).get("event_payload") == {"approval": record.approval, "what": "card"}
@@ -167,14 +167,14 @@ class Ward:
         return {key: await reads[await redis.type(key)](key) for key in sorted(await redis.keys("rm:ledger:*"))}
 
 
-async def seen(wanted: Action) -> list[ConditionSeen]:
+async def seen(wanted: Action) -> list[ConditionResult]:
     """A dry run in which all is well."""
-    return [ConditionSeen(condition.says, True, "") for condition in wanted.conditions]
+    return [ConditionResult(condition.says, True, "") for condition in wanted.conditions]
 
 
-async def goes(wanted: Action) -> Deletes | None:
+async def goes(wanted: Action) -> DeletePreview | None:
     """What a cleanup would take with it."""
-    return Deletes(3, 3 << 30, (OldFile("/tmp/forgotten.pt", 2 << 30, "train", 6000),)) if wanted.remedy == "cleanup" else None
+    return DeletePreview(3, 3 << 30, (OldFile("/tmp/forgotten.pt", 2 << 30, "train", 6000),)) if wanted.remedy == "cleanup" else None
 
 
 @asynccontextmanager
@@ -183,15 +183,15 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 
-    def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
         ledger = Ledger(redis, KEY, clock)
-        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin)
-        sources = Sources(
-            ledger.record,
-            ledger.of_incident,
-            surface.inbox.origin,
+        rights = ApprovalRights(surface.people, INVENTORY, (), surface.inbox.get_origin)
+        sources = ApprovalCardSources(
+            ledger.get_record,
+            ledger.list_incident_records,
+            surface.inbox.get_origin,
             surface.bound,
-            rights.group_of,
+            rights.get_mention_group,
             evidence,
             clock,
             dry_run=seen,
@@ -199,13 +199,13 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             warning=warning,
         )
         posted = PostedCards(redis)
-        living = living_messages(surface.client, redis, surface.people, surface.inbox.origin, clock, surface.tasks)
+        living = living_messages(surface.client, redis, surface.people, surface.inbox.get_origin, clock, surface.tasks)
         cards = ActionCards(surface.client, posted, surface.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
         return replace(
             surface,
-            approvals=Approvals(made[0], ledger, cards),
+            approvals=ApprovalServices(made[0], ledger, cards),
             patience=patience,
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.model.endpoint import Reply, Trouble
+from graph.model.endpoint import ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm
 from tests.bench.line import Access, Exchange, Line
@@ -36,12 +36,12 @@ class FakeModel:
     by: str = "gpt-4o-2024-11-20"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         self.asked.append((name, asked.user))
         said = self.answers(name, asked.user, schema)
-        if isinstance(said, Trouble):
+        if isinstance(said, EndpointFailure):
             return said
-        return Reply(said if isinstance(said, str) else json.dumps(said), 100, 10, self.by)
+        return ModelReply(said if isinstance(said, str) else json.dumps(said), 100, 10, self.by)
 
     async def aclose(self) -> None:
         pass

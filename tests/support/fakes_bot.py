@@ -12,27 +12,27 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
-from bot.desk.pulse import Pulse
+from bot.desk.pulse import ThreadActivity
 from bot.policy import channels as policy
-from bot.run.answers import posting, slack_outbox
-from bot.run.direct_messages import answering, direct_messages
-from bot.slack.client import slack_client
-from bot.slack.context import Surface
+from bot.run.answers import run_outbox, build_outbox
+from bot.run.direct_messages import run_direct_answers, build_direct_messages
+from bot.slack.client import build_slack_client
+from bot.slack.context import HandlerContext
 from bot.slack.incoming.commands import answer_direct_message
-from bot.slack.incoming.listeners import Door
-from bot.slack.incoming.socket import listening
-from bot.slack.manifest import manifest
-from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
-from bot.slack.outgoing.reactions import Reactions
+from bot.slack.incoming.listeners import TenantHandlers
+from bot.slack.incoming.socket import run_socket_mode
+from bot.slack.manifest import build_manifest
+from bot.slack.outgoing.living import StatusMessages
+from bot.slack.outgoing.posts import EditableMessages, OriginLookup, PostedCards, PendingMessages
+from bot.slack.outgoing.reactions import StatusReactions
 from bot.slack.people import People
-from bot.store.shared import SharedMarks
-from bot.tasks import Background
+from bot.store.shared import ChannelSharingCache
+from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 from graph.conversation.said import Vocabulary
 from graph.ports import Progress
-from graph.state import Incident, Item
+from graph.state import IncidentState, InboxItem
 from tests.support.clock import WallClock
 from tools.checks import CHECKS
 from tools.clock import Clock
@@ -41,11 +41,11 @@ from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
 HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 41))
-BOUND = policy.bindings(
+BOUND = policy.build_channel_bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
 VOCABULARY = Vocabulary(hosts=HOSTS, checks=tuple(CHECKS), remedies={name: name.replace("_", " ") for name in REMEDIES})
-OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
 @dataclass
@@ -53,29 +53,29 @@ class Behind:
     """What the Slack side hands on: the inbox's items, wake-ups, news. `states` is what the graph would have stored."""
 
     slack: SlackSandbox
-    surface: Surface
+    surface: HandlerContext
     inbox: Inbox
     server: FakeServer
     redis: FakeAsyncRedis
-    background: Background
+    background: BackgroundTasks
     woken: list[str] = field(default_factory=list)
     news: list[Progress] = field(default_factory=list)
-    states: dict[str, Incident] = field(default_factory=dict)
+    states: dict[str, IncidentState] = field(default_factory=dict)
 
     @property
-    def pulse(self) -> Pulse:
+    def pulse(self) -> ThreadActivity:
         return self.surface.pulse
 
-    async def items(self) -> list[Item]:
-        return [item for incident in await self.inbox.open_incidents() for item in await self.inbox.peek(incident)]
+    async def items(self) -> list[InboxItem]:
+        return [item for incident in await self.inbox.list_open_incidents() for item in await self.inbox.list_waiting(incident)]
 
     async def settled(self) -> None:
         """Every event is acked and everything spawned has ended."""
         await self.slack.quiet()
-        await self.background.idle()
-        await self.surface.outbox.wakeups.idle()
-        await self.surface.direct.wakeups.idle()
-        await self.background.idle()
+        await self.background.wait_until_idle()
+        await self.surface.outbox.wakeups.wait_until_idle()
+        await self.surface.direct.wakeups.wait_until_idle()
+        await self.background.wait_until_idle()
 
     def texts(self, channel: str, user: str = "") -> list[str]:
         """What the bot said there, as plain fallback texts."""
@@ -83,26 +83,26 @@ class Behind:
 
 
 def living_messages(
-    client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginOf, clock: Clock, tasks: Background
-) -> LivingMessages:
+    client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginLookup, clock: Clock, tasks: BackgroundTasks
+) -> StatusMessages:
     """The living messages as a process has them."""
     cards = PostedCards(redis)
-    return LivingMessages(KeptMessages(client, cards), Reactions(client, cards, tasks), people, origin_of, Unsettled(redis, clock))
+    return StatusMessages(EditableMessages(client, cards), StatusReactions(client, cards, tasks), people, origin_of, PendingMessages(redis, clock))
 
 
 @asynccontextmanager
 async def slack_side(
-    dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface,
+    dress: Callable[[HandlerContext, FakeAsyncRedis], HandlerContext] = lambda surface, _: surface,
     app: Mapping[str, Any] | None = None,
-    door_of: Callable[[Surface, FakeAsyncRedis], Door | None] = lambda _, __: None,
+    door_of: Callable[[HandlerContext, FakeAsyncRedis], TenantHandlers | None] = lambda _, __: None,
     ack: float = 5.0,
 ) -> AsyncIterator[Behind]:
     """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it,
     `door_of` makes the door of customers' channels, and `ack` is how long Slack waits."""
     patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
-    async with SlackSandbox(manifest=dict(app or manifest()), patience=patience) as slack:
-        client = slack_client(slack.bot_token, slack.api_url)
-        server, background = FakeServer(), Background()
+    async with SlackSandbox(manifest=dict(app or build_manifest()), patience=patience) as slack:
+        client = build_slack_client(slack.bot_token, slack.api_url)
+        server, background = FakeServer(), BackgroundTasks()
         redis = FakeAsyncRedis(server=server, max_connections=1000)
         inbox = Inbox(redis, WallClock())
         made: list[Behind] = []
@@ -113,33 +113,33 @@ async def slack_side(
         async def progress(news: Progress) -> None:
             made[0].news.append(news)
 
-        async def state_of(incident: str) -> Incident:
-            return made[0].states.get(incident, cast(Incident, {}))
+        async def state_of(incident: str) -> IncidentState:
+            return made[0].states.get(incident, cast(IncidentState, {}))
 
-        surface = Surface(
+        surface = HandlerContext(
             client,
             inbox,
             wake,
             progress,
             state_of,
-            People(client, fresh=0.0, marks=SharedMarks(redis)),
+            People(client, fresh=0.0, marks=ChannelSharingCache(redis)),
             BOUND,
             lambda _: HOSTS,
             OFFERED,
             WallClock(),
             background,
-            Pulse(redis, WallClock()),
+            ThreadActivity(redis, WallClock()),
             lambda _: VOCABULARY,
-            direct_messages(client, redis, WallClock(), background),
-            slack_outbox(redis, WallClock(), BOUND),
+            build_direct_messages(client, redis, WallClock(), background),
+            build_outbox(redis, WallClock(), BOUND),
         )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:
             async with (
-                posting(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
-                answering(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
-                listening(surface, slack.app_token, door_of(surface, redis)),
+                run_outbox(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
+                run_direct_answers(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
+                run_socket_mode(surface, slack.app_token, door_of(surface, redis)),
             ):
                 await slack.connected()
                 yield made[0]

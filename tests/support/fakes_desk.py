@@ -10,15 +10,15 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
-from bot.desk.inbox import WORK
+from bot.desk.inbox import DUE_WORK
 from bot.refusal import TooEarly
-from bot.store.keys import Names
-from bot.tasks import awaited
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
 from graph.memory.checkpoint import RedisSaver
-from graph.memory.resume import cut_off
+from graph.memory.resume import has_pending_tasks
 from graph.ports import Progress
 from graph.report import Report
-from graph.state import Incident, Item, ItemKind, Origin
+from graph.state import IncidentState, InboxItem, InboxItemKind, Origin
 from tests.support.clock import T0
 
 NODES = ("summarise", "plan", "execute", "reflect", "conclude")
@@ -26,8 +26,8 @@ Point = Callable[[str], Awaitable[None]]
 """Called with the name of the place a turn has reached; may wait, raise or kill."""
 
 
-def item(incident: str, id_: str = "T.C.1", kind: ItemKind = "mention", text: str = "job hangs") -> Item:
-    return Item(id=id_, kind=kind, incident=incident, at=T0, text=text)
+def item(incident: str, id_: str = "T.C.1", kind: InboxItemKind = "mention", text: str = "job hangs") -> InboxItem:
+    return InboxItem(id=id_, kind=kind, incident=incident, at=T0, text=text)
 
 
 def origin(thread_ts: str = "1.0") -> Origin:
@@ -40,8 +40,8 @@ async def straight_on(point: str) -> None:
 
 async def with_work(redis: Redis) -> list[str]:
     """Incidents whose inbox is not empty."""
-    rows = [row.decode().split(" ", 1) for row in await awaited(redis.zrange(Names().due, 0, -1))]
-    return [incident for incident, why in rows if why == WORK]
+    rows = [row.decode().split(" ", 1) for row in await to_coroutine(redis.zrange(RedisKeys().due, 0, -1))]
+    return [incident for incident, why in rows if why == DUE_WORK]
 
 
 class Tale(TypedDict, total=False):
@@ -85,7 +85,7 @@ class TinyTurns:
     def _node(self, name: str) -> Callable[[Tale], Awaitable[Tale]]:
         async def node(state: Tale) -> Tale:
             await self._at(f"{name}:begin")
-            now = Item.model_validate(state["item"])
+            now = InboxItem.model_validate(state["item"])
             update: Tale = {"visits": [f"{now.id}/{name}"]}
             if name == "conclude":
                 update["report"] = Report(item=now.id, outcome="diagnosed", headline=now.text).model_dump(mode="json")
@@ -96,10 +96,10 @@ class TinyTurns:
 
         return node
 
-    async def run(self, item: Item, origin: Origin | None) -> Report:
+    async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
         config = {"configurable": {"thread_id": item.incident}}
         state = await self.graph.aget_state(config)
-        if cut_off(state):
+        if has_pending_tasks(state):
             await self.graph.ainvoke(None, config, durability="sync")
             state = await self.graph.aget_state(config)
         if item.id not in state.values.get("done_items", []):
@@ -107,13 +107,13 @@ class TinyTurns:
             state = await self.graph.aget_state(config)
         return Report.model_validate(state.values["report"])
 
-    async def state(self, incident: str) -> Incident:
-        return cast(Incident, (await self.graph.aget_state({"configurable": {"thread_id": incident}})).values)
+    async def load_state(self, incident: str) -> IncidentState:
+        return cast(IncidentState, (await self.graph.aget_state({"configurable": {"thread_id": incident}})).values)
 
-    async def abandon(self, item: Item) -> None:
+    async def abandon_turn(self, item: InboxItem) -> None:
         await self.graph.aupdate_state({"configurable": {"thread_id": item.incident}}, None, as_node=END)
 
-    async def tidy(self, incident: str, keep: timedelta | None) -> None:
+    async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
         await self.saver.aprune([incident])
         if keep is not None:
             await self.saver.expire(incident, int(keep.total_seconds()))
@@ -131,10 +131,10 @@ class BoardOfList:
     early: int = 0
     """How many more posts come too early."""
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         self.news.append(p)
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         self.asked.append(report.item)
         if self.broken:
             self.broken -= 1

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from graph.engine.reference import Lens
-from graph.model.reasoner import Choices, Declined, IdeaChoices, Ideas, IntentGuess, Judgement, Material, Objection, Reading, Spent
-from graph.ports import Ports, Progress
-from graph.state import Hypothesis, Item, ItemKind
+from graph.engine.reference import ReferenceData
+from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, Ideas, IntentGuess, Judgement, PromptMaterial, Objection, ReportExtraction, ModelSpend
+from graph.ports import GraphContext, Progress
+from graph.state import Hypothesis, InboxItem, InboxItemKind
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.labels import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
 from tools.checks.row import Check, Command, Format
 from tools.evidence import MemoryEvidence
-from tools.fact import Fact, Status, Value, blind
-from tools.fleet.answers import Answer, Ask, Seen, Wave
+from tools.fact import Fact, Status, Value, build_unobserved_fact
+from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
 from tools.inventory.hosts import Inventory
 from tools.inventory.sku import Sku
 
@@ -127,8 +127,8 @@ def expected(host: str, key: str, device: str | None) -> Value:
     return {"gpu.count": 8, "nccl.busbw_max": 400.0}.get(key)
 
 
-def lens(taxonomy: Taxonomy = TAXONOMY, racks: Mapping[str, str] | None = None) -> Lens:
-    return Lens(taxonomy, CHECKS, expected, lambda host, kind: (racks or {}).get(host, ""))
+def lens(taxonomy: Taxonomy = TAXONOMY, racks: Mapping[str, str] | None = None) -> ReferenceData:
+    return ReferenceData(taxonomy, CHECKS, expected, lambda host, kind: (racks or {}).get(host, ""))
 
 
 def fact(host: str, name: str, key: str, value: Value, device: str | None = None, **more: Any) -> Fact:
@@ -168,7 +168,7 @@ class FakeFleet:
     facts: list[Fact] = field(default_factory=list)
     dark: dict[str, str] = field(default_factory=dict)
     """`host` or `host/check` → why it cannot look."""
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[CheckRequest] = field(default_factory=list)
     fresh: list[bool] = field(default_factory=list)
     clock: str = "virtual"
     checks: Mapping[str, Check] = field(default_factory=lambda: CHECKS)
@@ -180,10 +180,10 @@ class FakeFleet:
     before: Callable[[int], None] = field(default=lambda looks: None)
     """Called before each look with its number, from 1."""
 
-    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Nothing is kept here."""
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
         self.asked += asks
         self.fresh.append(fresh)
         self.before(len(self.fresh))
@@ -200,15 +200,15 @@ class FakeFleet:
                 await told
             await asyncio.sleep(0)
         seconds = sum(answer.seconds for answer in answers)
-        return Wave(tuple(answers), seconds, max((answer.seconds for answer in answers), default=0.0))
+        return FleetAnswers(tuple(answers), seconds, max((answer.seconds for answer in answers), default=0.0))
 
-    def _answer(self, ask: Ask) -> Answer:
+    def _answer(self, ask: CheckRequest) -> CheckAnswer:
         seconds = self.checks[ask.check].seconds
         why = self.dark.get(ask.host) or self.dark.get(f"{ask.host}/{ask.check}")
         if why:
             status = Status.UNREACHABLE if ask.host in self.dark else Status.TIMEOUT
-            return Answer(ask.host, ask.check, (blind(ask.check, status, why, ask.host),), seconds, why)
-        return Answer(ask.host, ask.check, tuple(row for row in self.facts if (row.host, row.check) == (ask.host, ask.check)), seconds)
+            return CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, status, why, ask.host),), seconds, why)
+        return CheckAnswer(ask.host, ask.check, tuple(row for row in self.facts if (row.host, row.check) == (ask.host, ask.check)), seconds)
 
 
 class Killed(BaseException):
@@ -229,27 +229,27 @@ class Past:
 class FakeHistory:
     past: list[Past] = field(default_factory=list)
 
-    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Past]:
+    async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Past]:
         return self.past[:k]
 
 
-GARBAGE = Declined("garbage")
+GARBAGE = DeclinedAnswer("garbage")
 
 
 @dataclass
 class FakeModel:
     """Says what it is told to; anything not told is declined. Keeps the calls."""
 
-    guess: Reading | Declined = GARBAGE
+    guess: ReportExtraction | DeclinedAnswer = GARBAGE
     """What it reads before anything was looked at."""
-    found: Reading | Declined = GARBAGE
+    found: ReportExtraction | DeclinedAnswer = GARBAGE
     """What it reads once something was."""
-    judgement: Judgement | Declined = GARBAGE
-    thinks: Ideas | Declined = GARBAGE
-    later: Ideas | Declined | None = None
+    judgement: Judgement | DeclinedAnswer = GARBAGE
+    thinks: Ideas | DeclinedAnswer = GARBAGE
+    later: Ideas | DeclinedAnswer | None = None
     """What it thinks when it is asked again; the same where nothing is told."""
-    objects: tuple[Objection, ...] | Declined = GARBAGE
-    wants: IntentGuess | Declined = GARBAGE
+    objects: tuple[Objection, ...] | DeclinedAnswer = GARBAGE
+    wants: IntentGuess | DeclinedAnswer = GARBAGE
     calls: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """The digests of what was seen, as they came."""
@@ -257,34 +257,34 @@ class FakeModel:
     claims: tuple[str, ...] = ()
     """Ideas and claims that it was shown last."""
 
-    async def read(self, incident: str, material: Material, hosts: Sequence[str], causes: Mapping[str, str]) -> Reading | Declined:
+    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
         self.calls.append("read")
         self.shown.append(f"{material.logs}\n{material.findings}".strip())
         return self.found if material.findings else self.guess
 
-    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
+    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
         self.calls.append("judge")
         return self.judgement
 
-    async def explore(self, incident: str, material: Material, findings: Sequence[str], known: IdeaChoices) -> Ideas | Declined:
+    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
         self.calls.append("explore")
         self.shown.append("\n".join((*findings, material.logs)))
         self.earlier = known.earlier
         again = self.later is not None and self.calls.count("explore") > 1
         return self.later if again and self.later is not None else self.thinks
 
-    async def critique(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | Declined:
+    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
         self.calls.append("critique")
         self.claims = tuple(claims)
         return self.objects[: len(claims)] if isinstance(self.objects, tuple) else self.objects
 
-    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+    async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
         self.calls.append("intent")
         self.shown.append(text)
         return self.wants
 
-    def spent(self, incident: str) -> Spent:
-        return Spent(len(self.calls), 100 * len(self.calls), 10 * len(self.calls), 0.001 * len(self.calls))
+    def get_spend(self, incident: str) -> ModelSpend:
+        return ModelSpend(len(self.calls), 100 * len(self.calls), 10 * len(self.calls), 0.001 * len(self.calls))
 
 
 @dataclass
@@ -295,8 +295,8 @@ class World:
     history: FakeHistory = field(default_factory=FakeHistory)
     model: FakeModel | None = None
     evidence: MemoryEvidence = field(default_factory=MemoryEvidence)
-    inbox: list[Item] = field(default_factory=list)
-    late: dict[int, Item] = field(default_factory=dict)
+    inbox: list[InboxItem] = field(default_factory=list)
+    late: dict[int, InboxItem] = field(default_factory=dict)
     """After how many answers an item arrives."""
     progress: list[Progress] = field(default_factory=list)
     clock: SetClock = field(default_factory=SetClock)
@@ -307,15 +307,15 @@ class World:
     def inventory(self) -> Inventory:
         return inventory(defaults={"sku": "small"}, groups={"g": {"hosts": self.hosts}}, channels=[])
 
-    async def _peek(self, incident: str) -> Sequence[Item]:
+    async def _peek(self, incident: str) -> Sequence[InboxItem]:
         answers = sum(row.stage == "execute" for row in self.progress)
         return [*self.inbox, *(item for after, item in self.late.items() if answers >= after)]
 
     async def _watch(self, progress: Progress) -> None:
         self.progress.append(progress)
 
-    def ports(self) -> Ports:
-        return Ports(
+    def ports(self) -> GraphContext:
+        return GraphContext(
             fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that the graph uses
             inventory=self.inventory,
             taxonomy=self.taxonomy,
@@ -330,8 +330,8 @@ class World:
         )
 
 
-def item(text: str = "", kind: ItemKind = "mention", id: str = "", **more: Any) -> Item:  # noqa: A002  # the row's own word
-    return Item(id=id or f"{kind}-1", kind=kind, incident="inc-1", at=T0, user="U1", text=text, **more)
+def item(text: str = "", kind: InboxItemKind = "mention", id: str = "", **more: Any) -> InboxItem:  # noqa: A002  # the row's own word
+    return InboxItem(id=id or f"{kind}-1", kind=kind, incident="inc-1", at=T0, user="U1", text=text, **more)
 
 
 Outcome = Literal["diagnosed", "no_fault", "abstained"]

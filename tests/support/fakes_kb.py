@@ -68,5 +68,5 @@ def likely(
 def causes(posteriors: Mapping[str, float], taxonomy: Taxonomy, certain: float = 0.95) -> list[str]:
     """Labels that are certain and that no other certain one explains away."""
     sure = [label for label, p in posteriors.items() if p >= certain]
-    explained = {other for label in sure for other in taxonomy.leaf(label).suppresses}
+    explained = {other for label in sure for other in taxonomy.get_leaf(label).suppresses}
     return sorted(label for label in sure if label not in explained)

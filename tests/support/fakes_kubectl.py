@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.kubernetes.api import KubeApi
 from tests.support.fakes_nodekit import Node
-from tools.transport import Ran
+from tools.transport import CommandResult
 
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
 MISSING = "kubectl is not installed: make setup-system"
@@ -39,12 +39,12 @@ class LooksHere:
         self._env = {"HOME": str(home), "PATH": f"{home / 'bin'}:/usr/bin:/bin"}
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append((host, tuple(argv)))
         pipe = asyncio.subprocess.PIPE
         child = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe, stdin=asyncio.subprocess.DEVNULL, env=self._env)
         out, err = await child.communicate()
-        return Ran(out[:cap], err[:cap], child.returncode, truncated=len(out) > cap)
+        return CommandResult(out[:cap], err[:cap], child.returncode, truncated=len(out) > cap)
 
     async def aclose(self) -> None:
         """Nothing is open."""

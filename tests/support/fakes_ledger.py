@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 
 from tests.support.clock import SetClock
 from tools.acting import run as act
-from tools.acting.kit import current_version
+from tools.acting.kit import get_current_kit_version
 from tools.action import Action, Condition, new_approval_id
 from tools.ledger import brakes, record, states
 from tools.ledger.ledger import Ledger
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 KEY = b"a key that only these tests know"
 POLICY, CATALOGUE = "policy-1", "catalogue-1"
@@ -62,16 +62,16 @@ class Host:
     effects: Counter[str] = field(default_factory=Counter)
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         if not self.answers:
             raise Unreachable(host, "no route to host")
         words = tuple(argv)
         if words[0] == "cat":
-            return Ran(f"{self.boot_id}\n".encode())
+            return CommandResult(f"{self.boot_id}\n".encode())
         if words[3] == "version":
-            return Ran(f"{current_version()}\n".encode())
+            return CommandResult(f"{get_current_kit_version()}\n".encode())
         self.asked.append(words[3:])
-        return Ran(f"{self._start(*words[4:]) if words[3] == 'start' else self._settle(words[4])}\n".encode())
+        return CommandResult(f"{self._start(*words[4:]) if words[3] == 'start' else self._settle(words[4])}\n".encode())
 
     async def aclose(self) -> None:
         return None
@@ -95,11 +95,11 @@ class Host:
 async def expire_due(ledger: Any) -> list[Any]:
     """What a sweep does: end what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
     ended = []
-    for approval in await ledger.due():
+    for approval in await ledger.list_due():
         try:
-            if (await ledger.record(approval)).state in states.OPEN:
-                ended.append(await ledger.end(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
-        except (record.NotOpen, record.Tampered):
+            if (await ledger.get_record(approval)).state in states.OPEN_STATES:
+                ended.append(await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
+        except (record.NotOpen, record.TamperedRecord):
             continue  # somebody was quicker; or it can never run and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]
 
@@ -128,7 +128,7 @@ class Desk:
 
     def terms(self, **changes: Any) -> Any:
         """Any one of three people may decide."""
-        return self.refusals.Terms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
+        return self.refusals.ApprovalTerms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
 
     async def ask(self, action: Action | None = None, **terms: Any) -> Any:
         """A card is shown."""
@@ -156,7 +156,7 @@ class Desk:
         async def pause(seconds: float) -> None:
             self.clock.go(seconds=seconds)
 
-        ended = await act.run(held, self.host, clock=self.clock, beat=book.beat, pause=pause)
+        ended = await act.run_action(held, self.host, clock=self.clock, beat=book.beat, pause=pause)
         return await book.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
 
     async def ran(self, row: Any, **more: Any) -> Any:
@@ -180,7 +180,7 @@ class Desk:
 
     async def audit(self) -> list[str]:
         """Every audit line."""
-        return [line async for line in self.ledger.export()]
+        return [line async for line in self.ledger.export_audit()]
 
     def key(self, *parts: str) -> str:
         """A key of the store, for those who write into it by hand."""

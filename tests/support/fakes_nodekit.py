@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
 from tools.checks.row import Check
-from tools.nodekit.generate import KitPaths, kit_files
+from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 
@@ -63,7 +63,7 @@ class Node:
             (self.root / name).mkdir(parents=True, exist_ok=True)
         (self.root / "proc/modules").write_text("nvidia 56717312 2 nvidia_uvm, Live 0x0\nnvidia_peermem_not 1 0 - Live 0x0\n")
         self.boot(BOOT)
-        for name, text in kit_files(self.checks, self.remedies, self.paths).items():
+        for name, text in build_kit_files(self.checks, self.remedies, self.paths).items():
             (self.root / "sbin" / name).write_text(text)
         for tool in TOOLS:
             self.stub(tool)

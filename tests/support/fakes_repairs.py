@@ -9,13 +9,13 @@ from fnmatch import fnmatchcase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import PATIENCE, SetClock
-from tools.acting.build import ActionWanted, HostSeen, build
-from tools.acting.kit import KitAnswer, ask
+from tools.acting.build import ActionRequest, HostIdentity, build_action
+from tools.acting.kit import KitAnswer, ask_kit
 from tools.action import Action
 from tools.inventory.hosts import Host, Scheduler
-from tools.nodekit.generate import ACT
+from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
-from tools.transport import Ran, Transport
+from tools.transport import CommandResult, Transport
 
 BOOT = ("cat", "/proc/sys/kernel/random/boot_id")
 BUSY = "another action is running on this host"
@@ -41,7 +41,7 @@ class Repairs:
 
     of: Cluster
     transport: Transport
-    seen: Mapping[str, HostSeen] = field(default_factory=dict)
+    seen: Mapping[str, HostIdentity] = field(default_factory=dict)
     scheduler: Scheduler = "slurm"
 
     async def boot(self, host: str = NODE) -> str:
@@ -52,17 +52,17 @@ class Repairs:
         """The remedy as it would be put before people now."""
         via = CONTROL if REMEDIES[remedy].at == "controller" else target
         row = Host(name=target, address="127.0.0.1", controller=CONTROL, scheduler=self.scheduler)
-        seen = self.seen.get(via) or HostSeen(await self.boot(via))
-        wanted = ActionWanted(remedy, args, incident="inc-1")
-        return build(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
+        seen = self.seen.get(via) or HostIdentity(await self.boot(via))
+        wanted = ActionRequest(remedy, args, incident="inc-1")
+        return build_action(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
 
     async def start(self, action: Action) -> KitAnswer:
         """As `tools.acting.run` starts it, without a claim."""
-        return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT)
+        return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT_COMMAND)
 
     async def settle(self, action: Action) -> KitAnswer:
         """Once."""
-        return await ask(action.via, ("settle", action.digest), self.transport, ACT)
+        return await ask_kit(action.via, ("settle", action.digest), self.transport, ACT_COMMAND)
 
     async def ended(self, action: Action) -> KitAnswer:
         """Until it does not run any more."""
@@ -86,7 +86,7 @@ class Repairs:
                 missing += [] if any(fnmatchcase(found, pattern) for pattern in row.expects.split("|")) else [f"{row.says}: {found}"]
         return missing
 
-    async def read(self, host: str, *argv: str) -> Ran:
+    async def read(self, host: str, *argv: str) -> CommandResult:
         """One plain command."""
         return await self.transport.run(host, argv, timeout=PATIENCE, cap=1 << 20)
 

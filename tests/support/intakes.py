@@ -10,16 +10,16 @@ import aiohttp
 from redis.asyncio import Redis
 
 from bot.desk.inbox import Inbox
-from bot.inbound.webhook import PREFIX
-from bot.provider.arrivals import Arrivals
-from bot.provider.intake import Intake
-from bot.provider.kept import TicketBook
-from bot.provider.link import HttpLink
+from bot.inbound.webhook import KEY_PREFIX
+from bot.provider.arrivals import TicketImporter
+from bot.provider.intake import ProviderIntake
+from bot.provider.kept import TicketStore
+from bot.provider.link import HttpProviderLink
 from bot.provider.standing import TicketStates
-from bot.provider.telling import ToldBook
-from bot.run.http.server import serving
-from bot.store.keys import Names
-from graph.state import Incident
+from bot.provider.telling import ProviderMessageStore
+from bot.run.http.server import serve_routes
+from bot.store.keys import RedisKeys
+from graph.state import IncidentState
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_bot import OPS
@@ -40,19 +40,19 @@ class Provider:
     redis: Redis
     clock: Clock
     inbox: Inbox
-    intake: Intake
-    states: dict[str, Incident]
-    told: ToldBook
+    intake: ProviderIntake
+    states: dict[str, IncidentState]
+    told: ProviderMessageStore
     url: str = ""
     woken: list[str] = field(default_factory=list)
 
     @property
     def written_key(self) -> str:
         """Ours, as settings hold it."""
-        return f"{PREFIX}{base64.b64encode(OURS).decode()}"
+        return f"{KEY_PREFIX}{base64.b64encode(OURS).decode()}"
 
-    def link(self, tenant: str = "acme", key: bytes = OURS) -> HttpLink:
-        return HttpLink(f"{self.url}/intake/{tenant}", key, self.clock)
+    def link(self, tenant: str = "acme", key: bytes = OURS) -> HttpProviderLink:
+        return HttpProviderLink(f"{self.url}/intake/{tenant}", key, self.clock)
 
     async def post(self, body: bytes, headers: dict[str, str], tenant: str = "acme") -> int:
         """The status of a message made by hand."""
@@ -67,11 +67,11 @@ WORDS = load_customer_words(load_taxonomy())
 @asynccontextmanager
 async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> AsyncIterator[Provider]:
     """A real intake on a free port. `inbox` of a bot that is there already."""
-    inbox, states = inbox or Inbox(redis, clock), dict[str, Incident]()
+    inbox, states = inbox or Inbox(redis, clock), dict[str, IncidentState]()
     made: list[Provider] = []
 
-    async def state_of(incident: str) -> Incident:
-        return states.get(incident, cast(Incident, {}))
+    async def state_of(incident: str) -> IncidentState:
+        return states.get(incident, cast(IncidentState, {}))
 
     async def nothing_begun(_: str) -> frozenset[str]:
         return frozenset()
@@ -79,10 +79,10 @@ async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> As
     async def wake(incident: str) -> None:
         made[0].woken.append(incident)
 
-    told = ToldBook(redis, clock)
+    told = ProviderMessageStore(redis, clock)
     standing = TicketStates(inbox, SITE, WORDS, state_of, nothing_begun, told)
-    intake = Intake({"acme": (THEIRS, OURS)}, Arrivals(inbox, TicketBook(redis), SITE, clock), standing, redis, wake, Names())
+    intake = ProviderIntake({"acme": (THEIRS, OURS)}, TicketImporter(inbox, TicketStore(redis), SITE, clock), standing, redis, wake, RedisKeys())
     made.append(Provider(redis, clock, inbox, intake, states, told))
-    async with serving("127.0.0.1", 0, intake.routes) as port:
+    async with serve_routes("127.0.0.1", 0, intake.routes) as port:
         made[0].url = f"http://127.0.0.1:{port}"
         yield made[0]

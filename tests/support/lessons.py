@@ -3,8 +3,8 @@
 from datetime import date
 
 from graph.report import Report
-from graph.rows import write_ladders
-from graph.state import Brief, Evidence, Hypothesis, Incident, Ladder, Origin, PersonsWord, Rung, Ticket
+from graph.rows import serialize_remediations
+from graph.state import IncidentBrief, Evidence, Hypothesis, IncidentState, Remediation, Origin, HumanCorrection, RemediationStep, HandoffTicket
 from kb.history.lessons import Lesson
 
 DEAD, ECC, OLD = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable", "SYSTEM_SOFTWARE.DRIVER.Old"
@@ -16,11 +16,11 @@ CAUSE = Hypothesis(
     because="Xid 79",
     evidence=(Evidence(host="gpu-017", check="dmesg", line="Xid 79"),),
 )
-MENDED = Ladder(
+MENDED = Remediation(
     id="l1",
     label=DEAD,
     target="gpu-017",
-    rungs=(Rung(remedy="drain_node", part="prepare"), Rung(remedy="gpu_reset")),
+    rungs=(RemediationStep(remedy="drain_node", part="prepare"), RemediationStep(remedy="gpu_reset")),
     rung=1,
     proven="apr-1",
 )
@@ -36,9 +36,9 @@ def closed(
     tenant: str = "",
     hosts: tuple[str, ...] = ("gpu-017", "gpu-018"),
     denied: tuple[str, ...] = (),
-    ladder: Ladder = MENDED,
+    ladder: Remediation = MENDED,
     channel: str = "C0GPUINC",
-) -> Incident:
+) -> IncidentState:
     """As the graph stores it."""
     report = Report(item="i1", outcome="diagnosed", root_causes=(CAUSE,))
     return {
@@ -47,11 +47,11 @@ def closed(
         "origin": Origin(kind="slack", team="T0RACK", channel=channel, thread_ts="1.0", user="U0OLGA", tenant=tenant).model_dump(
             mode="json"
         ),
-        "brief": Brief(text=said, hosts=hosts, symptoms=("hang",), signatures=("Xid 79",)).model_dump(mode="json"),
+        "brief": IncidentBrief(text=said, hosts=hosts, symptoms=("hang",), signatures=("Xid 79",)).model_dump(mode="json"),
         "report": report.model_dump(mode="json"),
-        "ladders": write_ladders([ladder]),
-        "ticket": Ticket(state="resolved", true_label=label, true_cause=words, closed_by=by).model_dump(mode="json"),
-        **({"correction": PersonsWord(label=label, denied=denied).model_dump(mode="json")} if denied else {}),
+        "ladders": serialize_remediations([ladder]),
+        "ticket": HandoffTicket(state="resolved", true_label=label, true_cause=words, closed_by=by).model_dump(mode="json"),
+        **({"correction": HumanCorrection(label=label, denied=denied).model_dump(mode="json")} if denied else {}),
     }
 
 

@@ -13,14 +13,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
-from bot.cards.personal.direct import Wish
-from bot.run.direct_messages import answering, direct_messages
+from bot.cards.personal.direct import DirectRequest
+from bot.run.direct_messages import run_direct_answers, build_direct_messages
 from bot.slack.direct_messages import DirectMessages
-from bot.tasks import Background
+from bot.tasks import BackgroundTasks
 from graph.state import Origin
 from tests.support.clock import WallClock
 
-ANSWER = blocks.card("Open incidents", [blocks.say("one incident")])
+ANSWER = blocks.build_card("Open incidents", [blocks.line_section("one incident")])
 LEASE_SECONDS = 30.0
 
 
@@ -40,7 +40,7 @@ class DoomedClient(AsyncWebClient):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def answer_to(team: str, user: str, wish: Wish) -> Card:
+async def answer_to(team: str, user: str, wish: DirectRequest) -> Card:
     return ANSWER
 
 
@@ -53,10 +53,10 @@ async def answer(redis_url: str, slack: str, token: str, channel: str, ts: str, 
     client = DoomedClient(token, slack)
     client.point = point
     redis = Redis.from_url(redis_url)
-    direct = direct_messages(client, redis, WallClock(), Background())
-    async with answering(direct, answer_to, redis, WallClock(), LEASE_SECONDS):
+    direct = build_direct_messages(client, redis, WallClock(), BackgroundTasks())
+    async with run_direct_answers(direct, answer_to, redis, WallClock(), LEASE_SECONDS):
         await store(direct, channel, ts)
-        await direct.wakeups.idle()
+        await direct.wakeups.wait_until_idle()
 
 
 if __name__ == "__main__":

@@ -10,33 +10,33 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import files, node_jobs, process
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card
 from bot.cards.incidents import diagnosis, living, ticket
-from bot.cards.incidents.handoff import handoff
-from bot.cards.incidents.living import Living
-from bot.cards.incidents.standing import standing
-from bot.policy.approvals import terms
-from bot.run.world import World, open_world
-from bot.settings import load
-from bot.slack.outgoing.living import found_so_far
+from bot.cards.incidents.handoff import build_handoff
+from bot.cards.incidents.living import IncidentCardView
+from bot.cards.incidents.standing import get_incident_status
+from bot.policy.approvals import build_terms
+from bot.run.world import DiagnosisRuntime, open_diagnosis_runtime
+from bot.settings import load_settings
+from bot.slack.outgoing.living import get_findings_so_far
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.ladders.fault import guard_of
-from graph.memory.serde import plain_serde
+from graph.ladders.fault import get_step_precondition
+from graph.memory.serde import build_plain_serde
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Attachment, Incident, Item, Ladder, Origin
-from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
-from tools.acting.conditions import process_start
-from tools.acting.deletes import would_delete
-from tools.acting.dry_run import preview
-from tools.acting.identity import boot_id
+from graph.rows import IncidentView
+from graph.state import Attachment, IncidentState, InboxItem, Remediation, Origin
+from tools.acting.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
+from tools.acting.conditions import read_process_start
+from tools.acting.deletes import preview_delete
+from tools.acting.dry_run import preview_conditions
+from tools.acting.identity import read_boot_id
 from tools.acting.jobs import read_node_jobs
 from tools.action import Action
 from tools.fact import Fact
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
@@ -84,7 +84,7 @@ class Seen:
     """What is in the thread after a turn."""
 
     name: str
-    state: Incident
+    state: IncidentState
     report: Report
     diagnosis: Card
     approval: Card | None
@@ -105,57 +105,57 @@ async def seen_of(name: str) -> Seen:
     raw = {"id": "cards", "profile": "dgx-h100-8", "nodes": case.get("nodes", NODES), "faults": case["faults"]}
     raw |= {"modifiers": case.get("modifiers", []), "ticket": {"channel": "slack", "author": "U0OLGA", "text": case["text"]}}
     stage = staged(parse_case(raw), controller="slurm-controller")
-    async with open_world(load(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
+    async with open_diagnosis_runtime(load_settings(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
         state, report = await _turns(world, stage, case)
-        rows = IncidentRows(state)
-        ladder = next((row for row in rows.ladders if row.open and row.waiting_for == "approval" and row.now), None)
-        facts = await world.ports.evidence.facts(state.get("facts", "")) if state.get("facts") else []
+        rows = IncidentView(state)
+        ladder = next((row for row in rows.remediations if row.is_open and row.waiting_for == "approval" and row.current_step), None)
+        facts = await world.ports.evidence.get_facts(state.get("facts", "")) if state.get("facts") else []
         shown = await _approval(world, stage, ladder, facts) if ladder else None
         titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
-        handed = ticket.render(handoff(state), titles) if rows.ticket else None
-        stands = standing(rows, [shown.record] if shown else [])
-        told = living.render(Living(INCIDENT, found_so_far(report), rows.stats, stands, titles=titles))
-        answer = diagnosis.render(INCIDENT, report, titles=titles) if report.reply else None
-        return Seen(name, state, report, told, approval.render(shown) if shown else None, answer, handed)
+        handed = ticket.render_ticket(build_handoff(state), titles) if rows.ticket else None
+        stands = get_incident_status(rows, [shown.record] if shown else [])
+        told = living.render_incident_card(IncidentCardView(INCIDENT, get_findings_so_far(report), rows.stats, stands, titles=titles))
+        answer = diagnosis.render_diagnosis(INCIDENT, report, titles=titles) if report.reply else None
+        return Seen(name, state, report, told, approval.render_approval_card(shown) if shown else None, answer, handed)
 
 
-async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[Incident, Report]:
-    graph = build_incident_graph(InMemorySaver(serde=plain_serde()))
+async def _turns(world: DiagnosisRuntime, stage: Stage, case: Mapping[str, Any]) -> tuple[IncidentState, Report]:
+    graph = build_incident_graph(InMemorySaver(serde=build_plain_serde()))
     files = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
-    item = Item(id="T0RACK.C0GPUINC.1", kind="mention", incident=INCIDENT, at=stage.clock.now(), user="U0OLGA", text=stage.text)
+    item = InboxItem(id="T0RACK.C0GPUINC.1", kind="mention", incident=INCIDENT, at=stage.clock.now(), user="U0OLGA", text=stage.text)
     origin = Origin(kind="slack", team="T0RACK", channel="C0GPUINC", thread_ts="1", user="U0OLGA")
     report = await run_turn(graph, world.ports, item.model_copy(update={"attachments": files}), origin)
     if kind := case.get("then"):
         report = await run_turn(graph, world.ports, item.model_copy(update={"id": "T0RACK.C0GPUINC.2", "kind": kind, "text": ""}))
     snapshot = await graph.aget_state(RunnableConfig(configurable={"thread_id": INCIDENT}))
-    state: Incident = snapshot.values  # type: ignore[assignment]  # LangGraph types its values as any mapping
+    state: IncidentState = snapshot.values  # type: ignore[assignment]  # LangGraph types its values as any mapping
     return state, report
 
 
-async def _approval(world: World, stage: Stage, ladder: Ladder, facts: Sequence[Fact]) -> Shown:
+async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, facts: Sequence[Fact]) -> ApprovalCardView:
     """What the card of the ladder's present rung shows, built and looked at as the proposer does."""
     action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
-    agreed = terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
+    agreed = build_terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
     now = stage.clock.now()
-    record = Record(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
-    looked = await preview(action, world.transport, controller=host.controller)
-    deletes = await would_delete(action, world.transport)
+    record = ActionRecord(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
+    looked = await preview_conditions(action, world.transport, controller=host.controller)
+    deletes = await preview_delete(action, world.transport)
     jobs = await read_node_jobs(action, world.ports.inventory, world.transport)
     known = [
-        *(node_jobs.known_of(jobs) if jobs else ()),
-        *(files.known_of(deletes) if deletes else process.known_of(action, facts)),
+        *(node_jobs.build_job_rows(jobs) if jobs else ()),
+        *(files.build_file_rows(deletes) if deletes else process.build_process_rows(action, facts)),
     ]
-    return Shown(record, group=GROUP, seen=looked, seen_at=now, known=known)
+    return ApprovalCardView(record, group=GROUP, seen=looked, seen_at=now, known=known)
 
 
-async def _action(world: World, ladder: Ladder) -> Action:
-    rung, hosts = ladder.now, world.ports.inventory.hosts
+async def _action(world: DiagnosisRuntime, ladder: Remediation) -> Action:
+    rung, hosts = ladder.current_step, world.ports.inventory.hosts
     assert rung is not None
     target = hosts[ladder.target]
-    via = via_of(REMEDIES[rung.remedy], target, hosts)
-    started = await process_start(rung.args["pid"], target.name, world.transport) if "ticks" in rung.args else None
+    via = find_execution_host(REMEDIES[rung.remedy], target, hosts)
+    started = await read_process_start(rung.args["pid"], target.name, world.transport) if "ticks" in rung.args else None
     args = {**rung.args, "ticks": started.saw} if started else rung.args
-    wanted = ActionWanted(rung.remedy, args, INCIDENT, ladder.label, rung.devices, fault=guard_of(ladder))
-    seen = HostSeen(await boot_id(via.name, world.transport))
-    made = build(wanted, target, via, seen, policy="f2c9" * 4, catalogue=catalogue_hash(), approval=ladder.approval)
+    wanted = ActionRequest(rung.remedy, args, INCIDENT, ladder.label, rung.devices, fault=get_step_precondition(ladder))
+    seen = HostIdentity(await read_boot_id(via.name, world.transport))
+    made = build_action(wanted, target, via, seen, policy="f2c9" * 4, catalogue=compute_catalogue_hash(), approval=ladder.approval)
     return replace(made, approval=ladder.approval)

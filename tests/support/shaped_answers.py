@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graph.model.endpoint import Answering, Reply, Trouble
+from graph.model.endpoint import ChatEndpoint, ModelReply, EndpointFailure
 from graph.model.prompts import ModelQuestion
 
 Schema = Mapping[str, Any]
@@ -14,15 +14,15 @@ Schema = Mapping[str, Any]
 class Shaped:
     """An endpoint that is asked for answers of a narrower or wider shape than the question wants. Keeps what it answered."""
 
-    inner: Answering
+    inner: ChatEndpoint
     shape: Callable[[Schema], Schema]
-    answers: list[tuple[Schema, Reply | Trouble]] = field(default_factory=list)
+    answers: list[tuple[Schema, ModelReply | EndpointFailure]] = field(default_factory=list)
 
     @property
     def model(self) -> str:
         return self.inner.model
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Schema) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Schema) -> ModelReply | EndpointFailure:
         shape = self.shape(schema)
         answer = await self.inner.ask(asked, name, shape)
         self.answers.append((shape, answer))

@@ -12,16 +12,16 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.conversation.intents import Intent
-from graph.conversation.read import read
-from graph.conversation.said import Said
+from graph.conversation.read import parse_message
+from graph.conversation.said import ParsedMessage
 from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
-from graph.incident.visible import vocabulary
-from graph.ports import Ports, Progress, silent
+from graph.incident.visible import build_vocabulary
+from graph.ports import GraphContext, Progress, discard_progress
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Attachment, Incident, Item, ItemKind, Ladder, Origin
+from graph.rows import IncidentView
+from graph.state import Attachment, IncidentState, InboxItem, InboxItemKind, Remediation, Origin
 from kb.history.incidents import load_seeds
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from kb.taxonomy.reader import load_taxonomy
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
@@ -41,9 +41,9 @@ def case_of(*faults: dict[str, Any], nodes: Sequence[str] = ("gpu-001", "gpu-002
 
 
 @cache
-def seed_history() -> History:
+def seed_history() -> PastIncidentIndex:
     """Return the shipped incidents, indexed once per worker. Tests that add lessons make a History of their own."""
-    return History(load_seeds())
+    return PastIncidentIndex(load_seeds())
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Talk:
     """One incident. Each message comes `minutes` after the one before."""
 
     stage: Stage
-    ports: Ports
+    ports: GraphContext
     minutes: float = 1.0
     ran: list[tuple[str, str]] = field(default_factory=list)
     """(host, check) pairs that the hosts were asked in the latest turn."""
@@ -82,7 +82,7 @@ class Talk:
         """A thread in which nothing was said yet."""
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
-        ports = Ports(fleet, stage.inventory, load_taxonomy(), seed_history(), evidence, stage.clock, skus=skus)
+        ports = GraphContext(fleet, stage.inventory, load_taxonomy(), seed_history(), evidence, stage.clock, skus=skus)
         talk = cls(stage, ports, origin=origin)
         talk.ports = replace(talk.ports, progress=talk._watch)
         return talk
@@ -95,7 +95,7 @@ class Talk:
         kept = copy.deepcopy((saver.storage, saver.writes, saver.blobs), memo)
         again = InMemorySaver()
         again.storage, again.writes, again.blobs = kept
-        stage, ports, ran = copy.deepcopy((self.stage, replace(self.ports, progress=silent, recent={}), self.ran), memo)
+        stage, ports, ran = copy.deepcopy((self.stage, replace(self.ports, progress=discard_progress, recent={}), self.ran), memo)
         talk = replace(self, stage=stage, ports=ports, ran=ran, graph=build_incident_graph(again))
         talk.ports = replace(ports, progress=talk._watch, recent=dict(self.ports.recent))
         return talk
@@ -103,50 +103,50 @@ class Talk:
     async def reports(self, text: str, *given: Attachment) -> Report:
         """The first message, and what is attached to it."""
         at = self.stage.clock.now()
-        return await self._turn(Item(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=text, attachments=given))
+        return await self._turn(InboxItem(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=text, attachments=given))
 
     async def says(self, text: str, user: str = "U1") -> str:
         """What is answered to a text."""
         ports = self.ports
-        names = vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
-        return (await self.means(read(text, names, ports.clock.now()), user)).reply
+        names = build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
+        return (await self.means(parse_message(text, names, ports.clock.now()), user)).reply
 
     async def asks(self, intent: Intent, text: str = "", user: str = "U1", **named: Any) -> str:
         """What is answered to a message that was understood so."""
-        return (await self.means(Said(intent=intent, text=text, **named), user)).reply
+        return (await self.means(ParsedMessage(intent=intent, text=text, **named), user)).reply
 
-    async def means(self, said: Said, user: str = "U1", **more: Any) -> Report:
+    async def means(self, said: ParsedMessage, user: str = "U1", **more: Any) -> Report:
         """What is reported of it; `more` stands in the item's data."""
         self.stage.wait(60 * self.minutes)
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
         return await self._turn(
-            Item(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.data() | more)
+            InboxItem(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.build_item_data() | more)
         )
 
-    async def presses(self, kind: ItemKind, user: str = "U1", **data: Any) -> Report:
+    async def presses(self, kind: InboxItemKind, user: str = "U1", **data: Any) -> Report:
         """What comes of a click or a form."""
         self.turns += 1
         at = self.stage.clock.now()
-        return await self._turn(Item(id=f"pressed-{self.turns}", kind=kind, incident="inc-1", at=at, user=user, data=data))
+        return await self._turn(InboxItem(id=f"pressed-{self.turns}", kind=kind, incident="inc-1", at=at, user=user, data=data))
 
-    async def rows(self) -> IncidentRows:
+    async def rows(self) -> IncidentView:
         """What is stored by now."""
         state = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
-        return IncidentRows(cast(Incident, state.values))
+        return IncidentView(cast(IncidentState, state.values))
 
     async def facts(self) -> list[Fact]:
         """What the latest look established."""
-        return await self.ports.evidence.facts((await self.rows()).stored.get("facts", ""))
+        return await self.ports.evidence.get_facts((await self.rows()).stored.get("facts", ""))
 
-    async def put_up(self) -> list[Ladder]:
+    async def put_up(self) -> list[Remediation]:
         """What is up for decision by now."""
-        return [row for row in (await self.rows()).ladders if row.open and row.waiting_for == "approval"]
+        return [row for row in (await self.rows()).remediations if row.is_open and row.waiting_for == "approval"]
 
     async def _watch(self, progress: Progress) -> None:
         self.ran += [progress.ran] if progress.ran else []
 
-    async def _turn(self, item: Item) -> Report:
+    async def _turn(self, item: InboxItem) -> Report:
         self.ran.clear()
         return await run_turn(self.graph, self.ports, item, self.origin)
 

@@ -5,27 +5,27 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from graph.exchange.build import Secrecy, build_ticket
+from graph.exchange.build import ExportPrivacy, build_ticket_document
 from graph.exchange.document import TicketDocument
-from graph.exchange.public import packaged
-from graph.rows import IncidentRows
-from graph.state import Incident
+from graph.exchange.public import load_public_chunks
+from graph.rows import IncidentView
+from graph.state import IncidentState
 from tests.support.talk import Talk
 from tools.fact import Fact
 
 MADE = datetime(2026, 5, 20, 4, 0, tzinfo=UTC)
 SALT = b"s" * 32
-public = cache(packaged)
+public = cache(load_public_chunks)
 
 
 @cache
-def known() -> tuple[IncidentRows, list[Fact]]:
+def known() -> tuple[IncidentView, list[Fact]]:
     """Its rows and facts, diagnosed."""
 
-    async def diagnosed() -> tuple[IncidentRows, list[Fact]]:
+    async def diagnosed() -> tuple[IncidentView, list[Fact]]:
         talk = await Talk.about()
         rows = await talk.rows()
-        return rows, await talk.ports.evidence.facts(rows.stored["facts"])
+        return rows, await talk.ports.evidence.get_facts(rows.stored["facts"])
 
     return asyncio.run(diagnosed())
 
@@ -33,8 +33,8 @@ def known() -> tuple[IncidentRows, list[Fact]]:
 def ticket(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
     """Its document, where people said this and these facts were seen too."""
     rows, seen = known()
-    stored: Incident = {**rows.stored, "said": [{**rows.said[0], "text": words}]}
-    return build_ticket(IncidentRows(stored), [*seen, *facts], Secrecy(SALT, public(), **more), MADE)
+    stored: IncidentState = {**rows.stored, "said": [{**rows.messages[0], "text": words}]}
+    return build_ticket_document(IncidentView(stored), [*seen, *facts], ExportPrivacy(SALT, public(), **more), MADE)
 
 
 SAID = TicketDocument.model_validate(

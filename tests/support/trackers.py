@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from bot.inbound.webhook import Unsigned, verified
+from bot.inbound.webhook import Unsigned, verify_message
 from tests.support.tracker_rules import refused
 from tools.clock import Clock
 
@@ -324,7 +324,7 @@ class StandInTracker:
 
     def _hook(self, request: web.Request, body: Any) -> web.Response:
         try:
-            message = verified([b"k" * 32], request.headers, self.raw, self.clock.now())
+            message = verify_message([b"k" * 32], request.headers, self.raw, self.clock.now())
         except Unsigned as why:
             return self._no("webhook.late" if "its time is" in str(why) else "webhook.signature")
         if body["type"] == "rackmedic.ticket.asked":

@@ -6,10 +6,10 @@ import sys
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.desk import Desk
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
+from bot.desk.sweeper import plan_timers
 from bot.desk.wakeups import StreamWakeups
 from tests.support.clock import WallClock
 from tests.support.crash_zygote import Doom, RedisBoard
@@ -21,8 +21,8 @@ UNACKNOWLEDGED_MS = 1000  # a wake-up that Redis handed to a dying process goes 
 async def work(url: str, name: str) -> None:
     redis, clock = Redis.from_url(url), WallClock()
     leases = Leases(redis, clock, seconds=5)
-    desk = Desk(Inbox(redis, clock), leases, TinyTurns(redis), RedisBoard(redis, Doom("")), clock=clock, timers=timers_after)
-    await StreamWakeups(url, name=name, unacknowledged_ms=UNACKNOWLEDGED_MS).start(desk.advance)
+    desk = Dispatcher(Inbox(redis, clock), leases, TinyTurns(redis), RedisBoard(redis, Doom("")), clock=clock, timers=plan_timers)
+    await StreamWakeups(url, name=name, unacknowledged_ms=UNACKNOWLEDGED_MS).start(desk.process_incident)
     print("ready", flush=True)
     await asyncio.Event().wait()
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from tests.support.fakes_ledger import BOOT, OTHER_BOOT, Desk
 from tools.acting import run as act
-from tools.acting.kit import current_version, kit_of, read_answer
-from tools.acting.run import Ending
+from tools.acting.kit import get_current_kit_version, read_kit_state, parse_kit_answer
+from tools.acting.run import ExecutionResult
 from tools.fact import Status
 from tools.ledger.record import LostClaim
-from tools.nodekit.generate import ACT
+from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 GONE = Unreachable("gpu-017", "no answer on port 22 in time", Status.TIMEOUT)
-CUT = Ran(b"", exit_status=None)
-Step = Ran | Unreachable | str
+CUT = CommandResult(b"", exit_status=None)
+Step = CommandResult | Unreachable | str
 
 
 @dataclass
@@ -33,20 +33,20 @@ class Told:
     settle: list[Step] = field(default_factory=lambda: ["done 0"])
     boot: list[Step] = field(default_factory=lambda: [BOOT])
     asked: list[tuple[str, ...]] = field(default_factory=list)
-    version: Step = field(default_factory=current_version)
+    version: Step = field(default_factory=get_current_kit_version)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         words = tuple(argv)
-        if words == (*ACT, "version"):
+        if words == (*ACT_COMMAND, "version"):
             if isinstance(self.version, Unreachable):
                 raise self.version
-            return Ran(f"{self.version}\n".encode()) if isinstance(self.version, str) else self.version
+            return CommandResult(f"{self.version}\n".encode()) if isinstance(self.version, str) else self.version
         self.asked.append(words)
         steps = self.boot if words[0] == "cat" else self.start if words[3] == "start" else self.settle
         step = steps.pop(0) if len(steps) > 1 else steps[0]
         if isinstance(step, Unreachable):
             raise step
-        return Ran(f"{step}\n".encode()) if isinstance(step, str) else step
+        return CommandResult(f"{step}\n".encode()) if isinstance(step, str) else step
 
     async def aclose(self) -> None:
         return None
@@ -69,10 +69,10 @@ async def _run(
     *,
     adopted: bool = False,
     beat: Any = None,
-    contact: Any = act.nobody_hears,
+    contact: Any = act.ignore_contact_change,
     seconds: float = 20.0,
     **changes: Any,
-) -> Ending:
+) -> ExecutionResult:
     claim = await desk.claim(await desk.approved(desk.action(**changes)))
     if adopted:
         desk.clock.go(minutes=5)
@@ -84,7 +84,7 @@ async def _run(
     async def quiet(held: Any) -> None:
         return None
 
-    return await act.run(claim, host, clock=desk.clock, beat=beat or quiet, pause=pause, contact=contact)
+    return await act.run_action(claim, host, clock=desk.clock, beat=beat or quiet, pause=pause, contact=contact)
 
 
 REBOOT: dict[str, Any] = {"remedy": "reboot", "args": {}, "argv": ("reboot",), "command": ("systemctl", "reboot"), "limit_seconds": 60}
@@ -95,7 +95,7 @@ REBOOT: dict[str, Any] = {"remedy": "reboot", "args": {}, "argv": ("reboot",), "
 
 async def test_a_command_that_ends_with_zero_is_done_with_its_output(desk: Desk) -> None:
     host = Told(settle=["running", "running", "done 0\nGPU was reset."])
-    assert await _run(desk, host) == Ending("done", 0, "GPU was reset.\n")
+    assert await _run(desk, host) == ExecutionResult("done", 0, "GPU was reset.\n")
     assert host.words == ["start", "settle", "settle", "settle"]
 
 
@@ -103,8 +103,8 @@ async def test_the_kit_is_asked_with_digest_boot_and_matched_words_only(desk: De
     host = Told()
     action = desk.action()
     claim = await desk.claim(await desk.approved(action))
-    await act.start(claim, host)
-    assert host.asked == [(*ACT, "start", action.digest, BOOT, "gpu_reset", "0000:9b:00.0")]
+    await act.start_action(claim, host)
+    assert host.asked == [(*ACT_COMMAND, "start", action.digest, BOOT, "gpu_reset", "0000:9b:00.0")]
 
 
 @pytest.mark.parametrize(
@@ -127,21 +127,21 @@ async def test_each_end_is_told_with_its_reason(desk: Desk, answer: str, state: 
 
 async def test_a_start_that_is_refused_asks_nothing_more(desk: Desk) -> None:
     host = Told(start=["refused another action is running on this host"])
-    assert await _run(desk, host) == Ending("failed", says="another action is running on this host")
+    assert await _run(desk, host) == ExecutionResult("failed", says="another action is running on this host")
     assert host.words == ["start"]
 
 
 async def test_a_digest_that_never_began_has_failed(desk: Desk) -> None:
     ended = await _run(desk, Told(start=[GONE], settle=["never"]))
-    assert ended == Ending("failed", says="it never began, and can never begin now")
+    assert ended == ExecutionResult("failed", says="it never began, and can never begin now")
 
 
 # -- no clear answer ---------------------------------------------------------------------------------------------------------
 
 UNCLEAR: tuple[Step, ...] = (
-    GONE, CUT, Ran(b"started", exit_status=None), Ran(b"", b"bash: fork: retry", 254), Ran(b""), Ran(b"Welcome!\nstarted\n"), Ran(b"done\n"),
-    Ran(b"done x\n"), Ran("done ²\n".encode()), Ran(b"done 0 0\n"), Ran(b"done 1000\n"), Ran(b" done 0\n"), Ran(b"\xff\xfe"), Ran(b"DONE 0\n"),
-    Ran(b"done 0\n", timed_out=True, exit_status=124), Ran(b"", b"rackmedic-act: no record can be kept", 4), Ran(b"absent\n"), Ran(b"unclear\n"),
+    GONE, CUT, CommandResult(b"started", exit_status=None), CommandResult(b"", b"bash: fork: retry", 254), CommandResult(b""), CommandResult(b"Welcome!\nstarted\n"), CommandResult(b"done\n"),
+    CommandResult(b"done x\n"), CommandResult("done ²\n".encode()), CommandResult(b"done 0 0\n"), CommandResult(b"done 1000\n"), CommandResult(b" done 0\n"), CommandResult(b"\xff\xfe"), CommandResult(b"DONE 0\n"),
+    CommandResult(b"done 0\n", timed_out=True, exit_status=124), CommandResult(b"", b"rackmedic-act: no record can be kept", 4), CommandResult(b"absent\n"), CommandResult(b"unclear\n"),
 )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ async def test_a_host_that_stays_unclear_leaves_the_action_unknown_when_its_time
 
 @given(st.binary(max_size=60), st.binary(max_size=60), st.sampled_from([0, 1, 3, 4, 127, 255, None]))
 def test_no_bytes_make_an_answer_that_is_not_one(out: bytes, err: bytes, status: int | None) -> None:
-    said = read_answer(Ran(out, err, status))
+    said = parse_kit_answer(CommandResult(out, err, status))
     if said.word not in ("absent", "unclear"):
         assert out.split(b"\n")[0].split(b" ")[0].decode() == said.word
         assert status is not None
@@ -175,14 +175,14 @@ def test_no_bytes_make_an_answer_that_is_not_one(out: bytes, err: bytes, status:
 @pytest.mark.parametrize(
     "ran",
     [
-        Ran(b"", b"sudo: a password is required\n", 1),
-        Ran(b"", b"Sorry, user rackmedic is not allowed to execute '/usr/local/sbin/rackmedic-act' as root on gpu-017.\n", 1),
-        Ran(b"", b"sudo: /usr/local/sbin/rackmedic-act: command not found\n", 1),
-        Ran(b"", b"rackmedic is not in the sudoers file.\n", 1),
-        Ran(b"", b"timeout: failed to run command 'sudo': No such file or directory\n", 127),
+        CommandResult(b"", b"sudo: a password is required\n", 1),
+        CommandResult(b"", b"Sorry, user rackmedic is not allowed to execute '/usr/local/sbin/rackmedic-act' as root on gpu-017.\n", 1),
+        CommandResult(b"", b"sudo: /usr/local/sbin/rackmedic-act: command not found\n", 1),
+        CommandResult(b"", b"rackmedic is not in the sudoers file.\n", 1),
+        CommandResult(b"", b"timeout: failed to run command 'sudo': No such file or directory\n", 127),
     ],
 )
-async def test_a_host_that_turns_the_start_away_ran_nothing(desk: Desk, ran: Ran) -> None:
+async def test_a_host_that_turns_the_start_away_ran_nothing(desk: Desk, ran: CommandResult) -> None:
     host = Told(start=[ran], settle=[ran])
     ended = await _run(desk, host)
     assert ended.state == "failed"
@@ -263,7 +263,7 @@ async def test_start_itself_refuses_an_adopted_claim(desk: Desk) -> None:
     desk.clock.go(minutes=5)
     host = Told()
     with pytest.raises(PermissionError):
-        await act.start(await desk.ledger.adopt(claim.action.approval, "w2"), host)
+        await act.start_action(await desk.ledger.adopt(claim.action.approval, "w2"), host)
     assert host.asked == []
 
 
@@ -286,12 +286,12 @@ class Slow:
     enough: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         try:
             await self.enough.wait()
         finally:
             self.ended = True
-        return Ran(f"{current_version()}\n".encode() if "version" in argv else b"done 0\n")
+        return CommandResult(f"{get_current_kit_version()}\n".encode() if "version" in argv else b"done 0\n")
 
     async def aclose(self) -> None:
         return None
@@ -305,7 +305,7 @@ class Slow:
 async def test_a_slow_host_does_not_cost_the_claim(desk: Desk) -> None:
     host = Slow()
     claim = await desk.claim(await desk.approved())
-    ended = await act.run(claim, host, clock=desk.clock, beat=host.beat, beat_seconds=0.001)
+    ended = await act.run_action(claim, host, clock=desk.clock, beat=host.beat, beat_seconds=0.001)
     assert (ended.state, host.beats) == ("done", 3)
 
 
@@ -317,7 +317,7 @@ async def test_a_claim_lost_while_a_host_is_slow_ends_the_waiting(desk: Desk) ->
         raise LostClaim
 
     with pytest.raises(LostClaim):
-        await act.run(claim, host, clock=desk.clock, beat=lost, beat_seconds=0.001)
+        await act.run_action(claim, host, clock=desk.clock, beat=lost, beat_seconds=0.001)
     assert host.ended
 
 
@@ -349,10 +349,10 @@ async def test_nothing_is_sent_to_a_host_with_another_key_than_the_one_approved(
 
 @dataclass
 class Versioned:
-    answer: Ran | Unreachable
+    answer: CommandResult | Unreachable
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
-        assert tuple(argv) == (*ACT, "version")
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
+        assert tuple(argv) == (*ACT_COMMAND, "version")
         if isinstance(self.answer, Unreachable):
             raise self.answer
         return self.answer
@@ -364,17 +364,17 @@ class Versioned:
 @pytest.mark.parametrize(
     ("answer", "state", "says"),
     [
-        (Ran(f"{current_version()}\n".encode()), "current", ""),
-        (Ran(b"0123456789ab\n"), "older", "version 0123456789ab, not"),
-        (Ran(b"", b"sudo: a password is required\n", 1), "missing", "(sudo: a password is required)"),
+        (CommandResult(f"{get_current_kit_version()}\n".encode()), "current", ""),
+        (CommandResult(b"0123456789ab\n"), "older", "version 0123456789ab, not"),
+        (CommandResult(b"", b"sudo: a password is required\n", 1), "missing", "(sudo: a password is required)"),
         (GONE, "unknown", "could not be asked: no answer on port 22 in time"),
         (CUT, "unknown", "connection lost"),
-        (Ran(b"what?\n"), "unknown", "what?"),
+        (CommandResult(b"what?\n"), "unknown", "what?"),
     ],
 )
 async def test_the_card_says_what_is_wrong_with_a_kit_and_what_a_human_can_run(desk: Desk, answer: Any, state: str, says: str) -> None:
-    found = await kit_of("gpu-017", Versioned(answer))
-    sentence = found.sentence(desk.action())
+    found = await read_kit_state("gpu-017", Versioned(answer))
+    sentence = found.explain_unusable(desk.action())
     assert found.state == state
     assert says in sentence
     assert (sentence == "") == (state == "current")
@@ -389,7 +389,7 @@ async def test_a_kit_of_another_catalogue_starts_nothing_for_it_might_do_somethi
     assert "is version 0123456789ab, not" in ended.says
 
 
-@pytest.mark.parametrize("version", [GONE, CUT, Ran(b"", exit_status=0, timed_out=True), Ran(b"what?\n")])
+@pytest.mark.parametrize("version", [GONE, CUT, CommandResult(b"", exit_status=0, timed_out=True), CommandResult(b"what?\n")])
 async def test_a_kit_that_does_not_say_what_it_is_starts_nothing(desk: Desk, version: Any) -> None:
     host = Told(version=version, settle=["never"])
     ended = await _run(desk, host)
@@ -398,23 +398,23 @@ async def test_a_kit_that_does_not_say_what_it_is_starts_nothing(desk: Desk, ver
 
 
 async def test_a_kit_that_turns_us_away_is_not_asked_to_start(desk: Desk) -> None:
-    host = Told(version=Ran(b"", b"sudo: a password is required\n", 1))
+    host = Told(version=CommandResult(b"", b"sudo: a password is required\n", 1))
     ended = await _run(desk, host)
     assert (ended.state, ended.says, host.asked) == ("failed", "nothing was started: sudo: a password is required", [])
 
 
 def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_do() -> None:
-    said = read_answer(Ran(b"refused no such remedy in kit 0123456789ab\n", b"", 3))
+    said = parse_kit_answer(CommandResult(b"refused no such remedy in kit 0123456789ab\n", b"", 3))
     assert said.word == "refused"
-    assert said.says.startswith(f"the node kit there is version 0123456789ab, not {current_version()}, and has no such remedy")
+    assert said.says.startswith(f"the node kit there is version 0123456789ab, not {get_current_kit_version()}, and has no such remedy")
     assert "rackmedic node-kit" in said.says
 
 
 def test_every_refusal_of_the_catalogue_is_explained_whatever_its_letters() -> None:
     for remedy in REMEDIES.values():
         for words in remedy.refusals:
-            assert act.explain(remedy, f"error: {words.upper()}!") in remedy.refusals.values()
-        assert act.explain(remedy, "all is well") == ""
+            assert act.explain_refusal(remedy, f"error: {words.upper()}!") in remedy.refusals.values()
+        assert act.explain_refusal(remedy, "all is well") == ""
 
 
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.completion.kind == "exit_zero"])
@@ -425,7 +425,7 @@ async def test_every_remedy_of_the_kit_can_be_run(desk: Desk, remedy: str) -> No
 # -- lost contact ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dead", [GONE, CUT, Ran(b"", exit_status=None), Ran(b"", timed_out=True, exit_status=124)])
+@pytest.mark.parametrize("dead", [GONE, CUT, CommandResult(b"", exit_status=None), CommandResult(b"", timed_out=True, exit_status=124)])
 @pytest.mark.parametrize("changes", [{}, REBOOT])
 async def test_lost_contact_is_told_within_a_minute_and_nothing_is_repeated(desk: Desk, dead: Step, changes: dict[str, Any]) -> None:
     host, began, told = Told(settle=["running", dead], boot=[GONE]), desk.clock.now(), list[tuple[float, bool]]()
@@ -453,14 +453,14 @@ async def test_a_host_that_hangs_in_one_answer_is_told_of_while_it_hangs(desk: D
     hangs = asyncio.Event()
 
     class Hanging(Told):
-        async def run(self, *args: Any, **more: Any) -> Ran:
+        async def run(self, *args: Any, **more: Any) -> CommandResult:
             if self.words.count("settle") == 1:
                 await hangs.wait()
             return await super().run(*args, **more)
 
     claim = await desk.claim(await desk.approved(desk.action()))
     host = Hanging(settle=["running", "done 0"])
-    ended = await act.run(claim, host, clock=desk.clock, beat=beat, pause=nothing, beat_seconds=0.001, contact=contact)
+    ended = await act.run_action(claim, host, clock=desk.clock, beat=beat, pause=nothing, beat_seconds=0.001, contact=contact)
     assert ended.state == "done"
     assert told[0] is not None
     assert told[1:] == [None]

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import PATIENCE
-from tools.ssh.admission import Admission
+from tools.ssh.admission import AdmissionControl
 
 
 class Door:
     """An sshd that drops a connection whenever more than `room` are being opened."""
 
     def __init__(self, room: int, most: int, gain: float = 1.0) -> None:
-        self.room, self.admission = room, Admission(most, gain)
+        self.room, self.admission = room, AdmissionControl(most, gain)
         self.open, self.drops, self.widest = 0, 0, 0
 
     async def enter(self) -> None:
@@ -46,7 +46,7 @@ async def test_a_wide_door_is_used_whole() -> None:
 
 
 async def test_drops_of_one_moment_count_once() -> None:
-    admission, held = Admission(16), asyncio.Event()
+    admission, held = AdmissionControl(16), asyncio.Event()
 
     async def dropped() -> None:
         async with admission.slot() as attempt:
@@ -67,7 +67,7 @@ async def test_a_bound_that_does_not_move_is_tried_seldom() -> None:
 
 
 async def test_a_refusal_teaches_nothing() -> None:
-    admission = Admission(8)
+    admission = AdmissionControl(8)
     with pytest.raises(OSError, match="refused"):
         async with admission.slot():
             raise OSError("refused")
@@ -76,7 +76,7 @@ async def test_a_refusal_teaches_nothing() -> None:
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 6))
 async def test_whoever_gives_up_takes_nobodys_turn(gives_up: list[bool], most: int) -> None:
-    admission, entered = Admission(most), list[int]()
+    admission, entered = AdmissionControl(most), list[int]()
 
     async def enter(number: int) -> None:
         async with admission.slot():

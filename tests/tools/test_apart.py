@@ -9,34 +9,34 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.reader import ReaderApart
+from bot.run.reader import IsolatedTextReader
 from kb.redact import redact
 from tests.tools.test_site_rules import LOST
-from tools.apart import LONG, Apart, TookTooLong, beside
+from tools.apart import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout, run_in_parallel
 from tools.evidence import DirectoryEvidence
 
 pytestmark = pytest.mark.slow
 
 
 async def test_it_answers_from_another_process() -> None:
-    assert await Apart().run(os.getpid) != os.getpid()
-    assert await Apart().run(redact, "password=hunter2hunter2") == "password=[redacted]"
+    assert await ProcessPool().run(os.getpid) != os.getpid()
+    assert await ProcessPool().run(redact, "password=hunter2hunter2") == "password=[redacted]"
 
 
 async def test_what_it_raises_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
-        await Apart().run(divmod, 1, 0)
+        await ProcessPool().run(divmod, 1, 0)
 
 
 async def test_a_process_that_dies_has_read_nothing() -> None:
-    with pytest.raises(TookTooLong, match="ended with 3"):
-        await Apart().run(os._exit, 3)
+    with pytest.raises(WorkTimeout, match="ended with 3"):
+        await ProcessPool().run(os._exit, 3)
 
 
 async def test_who_waits_no_more_ends_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    waiting = asyncio.create_task(Apart().run(Path.write_text, pipe, "x" * (1 << 20), None, None, None))
+    waiting = asyncio.create_task(ProcessPool().run(Path.write_text, pipe, "x" * (1 << 20), None, None, None))
     with await asyncio.to_thread(pipe.open, "rb", 0) as end:  # opens once the other side writes: it runs
         waiting.cancel()
         await asyncio.wait({waiting})
@@ -46,52 +46,52 @@ async def test_who_waits_no_more_ends_it(tmp_path: Path) -> None:
 
 
 async def test_a_large_text_is_redacted_apart_and_kept_as_any_other(tmp_path: Path) -> None:
-    store = DirectoryEvidence(tmp_path, apart=Apart())
-    text = "step 1 loss 2.0\n" * (LONG // 8) + "export DB_PASSWORD=hunter2hunter2\n"
-    kept = await store.get(await store.put("i1", text))
+    store = DirectoryEvidence(tmp_path, apart=ProcessPool())
+    text = "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8) + "export DB_PASSWORD=hunter2hunter2\n"
+    kept = await store.get_text(await store.put_text("i1", text))
     assert kept == redact(text)
     assert "hunter2" not in kept
 
 
 async def test_a_large_text_that_cannot_be_searched_for_secrets_is_not_kept(tmp_path: Path) -> None:
-    store = DirectoryEvidence(tmp_path, apart=Apart(seconds=0.0))
-    kept = await store.get(await store.put("i1", "x" * LONG))
+    store = DirectoryEvidence(tmp_path, apart=ProcessPool(seconds=0.0))
+    kept = await store.get_text(await store.put_text("i1", "x" * MIN_SEPARATE_PROCESS_CHARS))
     assert kept == "[not kept: it could not be searched for secrets in time]"
 
 
 async def test_a_large_log_is_read_apart_with_the_sites_own_checks() -> None:
     now = datetime(2026, 5, 20, tzinfo=UTC)
-    text = "step 1 loss 2.0\n" * (LONG // 8) + "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
-    read = await ReaderApart(Apart(), None)("job.log", "ab", text, now)
+    text = "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8) + "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    read = await IsolatedTextReader(ProcessPool(), None)("job.log", "ab", text, now)
     assert read is not None
     assert [fact.value for fact in read.pasted.facts if fact.key == "job.error"] == ["cuda_illegal_access"]
     assert read.digest is not None
-    assert read.digest.lines == LONG // 8 + 1
+    assert read.digest.lines == MIN_SEPARATE_PROCESS_CHARS // 8 + 1
 
 
 async def test_the_sites_own_rules_are_known_there_too(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "ours.yaml").write_text(LOST)
-    text = "step 1 loss 2.0\n" * (LONG // 8) + "[rank3]: fabd: lease 4711 lost on n5\n"
-    read = await ReaderApart(Apart(), tmp_path)("job.log", "ab", text, datetime(2026, 5, 20, tzinfo=UTC))
+    text = "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8) + "[rank3]: fabd: lease 4711 lost on n5\n"
+    read = await IsolatedTextReader(ProcessPool(), tmp_path)("job.log", "ab", text, datetime(2026, 5, 20, tzinfo=UTC))
     assert read is not None
     assert [(fact.value, fact.host) for fact in read.pasted.facts if fact.key == "site.log.fabric_lease_lost"] == [("4711", "")]
 
 
 async def test_what_takes_too_long_is_not_read() -> None:
-    assert await ReaderApart(Apart(seconds=0.0), None)("job.log", "ab", "x" * LONG, datetime(2026, 5, 20, tzinfo=UTC)) is None
+    assert await IsolatedTextReader(ProcessPool(seconds=0.0), None)("job.log", "ab", "x" * MIN_SEPARATE_PROCESS_CHARS, datetime(2026, 5, 20, tzinfo=UTC)) is None
 
 
 def two_answers() -> tuple[tuple[int, int], tuple[int, int]]:
-    return beside(lambda: (os.getpid(), os.getppid()), lambda: (os.getpid(), 2))
+    return run_in_parallel(lambda: (os.getpid(), os.getppid()), lambda: (os.getpid(), 2))
 
 
 def fails_beside(*, own: bool) -> object:
-    return beside(lambda: 1 // int(own), lambda: 1 // int(not own))
+    return run_in_parallel(lambda: 1 // int(own), lambda: 1 // int(not own))
 
 
 def dies_beside() -> object:
-    return beside(lambda: os._exit(3), lambda: 1)
+    return run_in_parallel(lambda: os._exit(3), lambda: 1)
 
 
 def counted_beside() -> tuple[int, int]:
@@ -100,41 +100,41 @@ def counted_beside() -> tuple[int, int]:
     other = threading.Thread(target=done.wait)
     other.start()
     try:
-        return beside(os.getpid, os.getpid)
+        return run_in_parallel(os.getpid, os.getpid)
     finally:
         done.set()
         other.join()
 
 
 def writes_beside(pipe: Path) -> object:
-    return beside(lambda: pipe.write_text("x" * (1 << 20)), lambda: signal.pause())
+    return run_in_parallel(lambda: pipe.write_text("x" * (1 << 20)), lambda: signal.pause())
 
 
 async def test_two_works_beside_each_other_answer_from_two_processes() -> None:
-    (copy, parent), (own, _) = await Apart().run(two_answers)
+    (copy, parent), (own, _) = await ProcessPool().run(two_answers)
     assert parent == own != copy
 
 
 @pytest.mark.parametrize("own", [True, False])
 async def test_what_either_of_two_works_raises_is_raised(own: bool) -> None:
     with pytest.raises(ZeroDivisionError):
-        await Apart().run(fails_beside, own=own)
+        await ProcessPool().run(fails_beside, own=own)
 
 
 async def test_a_copy_that_dies_has_read_nothing() -> None:
-    with pytest.raises(TookTooLong):
-        await Apart().run(dies_beside)
+    with pytest.raises(WorkTimeout):
+        await ProcessPool().run(dies_beside)
 
 
 async def test_a_process_of_several_threads_is_not_copied() -> None:
-    one, other = await Apart().run(counted_beside)
+    one, other = await ProcessPool().run(counted_beside)
     assert one == other
 
 
 async def test_who_waits_no_more_ends_the_copy_as_well(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    waiting = asyncio.create_task(Apart().run(writes_beside, pipe))
+    waiting = asyncio.create_task(ProcessPool().run(writes_beside, pipe))
     with await asyncio.to_thread(pipe.open, "rb", 0) as end:
         waiting.cancel()
         await asyncio.wait({waiting})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.bandwidth import HANDED_IN, LARGEST, BandwidthCurve, Bandwidths, bandwidths, in_words, size_in_words
+from tools.bandwidth import PASTED_TABLE, MAX_MESSAGE_BYTES, BandwidthCurve, Bandwidths, bandwidths, summarize_bandwidths, format_size
 from tools.checks.exclusive.nccl import parse_nccl
 from tools.fact import Fact, Status, Value
 
@@ -20,13 +20,13 @@ def h100(host: str) -> float:
 def test_a_host_below_its_models_band_is_slow_and_said_so() -> None:
     facts = [at("n1", 512 * MIB, 380.0), at("n1", 8 * GIB, 478.0), at("n2", 512 * MIB, 150.0), at("n2", 8 * GIB, 190.5)]
     found = bandwidths(("n1", "n2", "n3"), facts, h100)
-    assert [(row.host, row.best, row.slow) for row in found.curves] == [("n1", 478.0, False), ("n2", 190.5, True)]
+    assert [(row.host, row.best, row.is_slow) for row in found.curves] == [("n1", 478.0, False), ("n2", 190.5, True)]
     assert found.blind == ("n3",)
-    assert in_words(found) == (
+    assert summarize_bandwidths(found) == (
         "all-reduce bus bandwidth of 2 hosts at best: 190.5 to 478 GB/s, median 334.25; the model reaches 460; "
         "n2 below 80% of it; not measured on 1"
     )
-    assert found.table() == [
+    assert found.build_table() == [
         ("host", "512 MiB", "8 GiB", "model reaches"),
         ("n1", "380", "478", "460"),
         ("n2", "150", "190.5", "460"),
@@ -35,15 +35,15 @@ def test_a_host_below_its_models_band_is_slow_and_said_so() -> None:
 
 
 def test_small_messages_and_unknown_models_accuse_nobody() -> None:
-    assert not BandwidthCurve("n1", ((4 * MIB, 3.0),), 460.0).slow
-    assert not BandwidthCurve("n1", ((8 * GIB, 3.0),)).slow
-    assert in_words(Bandwidths((BandwidthCurve("n1", ((8 * GIB, 3.0),)),))) == (
+    assert not BandwidthCurve("n1", ((4 * MIB, 3.0),), 460.0).is_slow
+    assert not BandwidthCurve("n1", ((8 * GIB, 3.0),)).is_slow
+    assert summarize_bandwidths(Bandwidths((BandwidthCurve("n1", ((8 * GIB, 3.0),)),))) == (
         "all-reduce bus bandwidth of 1 host at best: 3 GB/s; what the model reaches is not written down"
     )
 
 
 def test_nothing_measured_has_no_words() -> None:
-    assert in_words(bandwidths(("n1",), [], h100)) == ""
+    assert summarize_bandwidths(bandwidths(("n1",), [], h100)) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_nothing_measured_has_no_words() -> None:
         at("n1", 8 * GIB, 10**400),
         at("n1", 8 * GIB, True),
         at("n1", 8 * GIB, -1.0),
-        at("n1", LARGEST * 2, 4.0),
+        at("n1", MAX_MESSAGE_BYTES * 2, 4.0),
         at("n1", 0, 4.0),
         at("n1", 8 * GIB, 4.0, stale=True),
         at("n1", 8 * GIB, None, status=Status.TIMEOUT),
@@ -73,14 +73,14 @@ def test_a_table_that_somebody_pasted_has_a_curve_of_its_own() -> None:
 # Avg bus bandwidth    : 400.0
 """
     (curve,) = bandwidths(("n1",), parse_nccl(text), lambda host: None).curves
-    assert (curve.host, curve.points, curve.expected) == (HANDED_IN, ((512 * MIB, 383.58), (GIB, 416.74)), None)
+    assert (curve.host, curve.points, curve.expected) == (PASTED_TABLE, ((512 * MIB, 383.58), (GIB, 416.74)), None)
 
 
 def test_of_many_hosts_the_slowest_are_told() -> None:
     curves = tuple(BandwidthCurve(f"n{n}", ((GIB, float(500 - n)),), 460.0) for n in range(128))
-    told = Bandwidths(curves).telling(3)
+    told = Bandwidths(curves).select_slowest(3)
     assert [row.host for row in told] == ["n125", "n126", "n127"]
 
 
 def test_sizes_are_said_as_people_say_them() -> None:
-    assert [size_in_words(size) for size in (8, 64 << 10, 512 * MIB, 8 * GIB, 2 << 40)] == ["8 B", "64 KiB", "512 MiB", "8 GiB", "2 TiB"]
+    assert [format_size(size) for size in (8, 64 << 10, 512 * MIB, 8 * GIB, 2 << 40)] == ["8 B", "64 KiB", "512 MiB", "8 GiB", "2 TiB"]

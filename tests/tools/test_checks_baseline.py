@@ -16,7 +16,7 @@ import pytest
 from tests.support.clock import PATIENCE
 from tests.support.samples_checks import BASELINE
 from tools.checks import CHECKS
-from tools.checks.baseline.rows import COMPARED, LONGEST, MOST_ROWS, PROBE
+from tools.checks.baseline.rows import COMPARED_KINDS, MAX_LINE_CHARS, MAX_ROWS, PROBE
 from tools.fact import Status
 
 RUN = CHECKS["base"]
@@ -26,11 +26,11 @@ STARTED = {"ip", "munge", "rpm", "systemctl"}
 
 
 def read(text: str) -> dict[tuple[str, str | None], object]:
-    return {(fact.key, fact.device): fact.value for fact in RUN.read(text)}
+    return {(fact.key, fact.device): fact.value for fact in RUN.parse_output(text)}
 
 
 def blinds(text: str) -> list[str]:
-    return [fact.line for fact in RUN.read(text) if fact.status is Status.UNREADABLE]
+    return [fact.line for fact in RUN.parse_output(text) if fact.status is Status.UNREADABLE]
 
 
 def test_every_kind_of_row_becomes_its_fact() -> None:
@@ -46,7 +46,7 @@ def test_every_kind_of_row_becomes_its_fact() -> None:
         ("base.broken", "daemon slurmd"): "frozen",
         ("proc.hog", "stress-ng"): 64.0,
     }
-    hog = next(fact for fact in RUN.read(BASELINE) if fact.key == "proc.hog")
+    hog = next(fact for fact in RUN.parse_output(BASELINE) if fact.key == "proc.hog")
     assert hog.attrs == {"share": 0.5, "processes": 64, "uid": 1002}
 
 
@@ -67,7 +67,7 @@ def test_a_row_that_is_not_understood_is_told_and_the_others_are_kept(row: str) 
     text = BASELINE.replace("== end", f"{row}\n== end")
     (said,) = blinds(text)
     assert said.startswith("1 rows of it are not understood")
-    assert len(RUN.read(text)) == len(RUN.read(BASELINE)) + 1
+    assert len(RUN.parse_output(text)) == len(RUN.parse_output(BASELINE)) + 1
 
 
 def test_what_broke_off_or_could_not_be_read_is_told() -> None:
@@ -80,10 +80,10 @@ def test_what_broke_off_or_could_not_be_read_is_told() -> None:
 
 def test_any_number_of_rows_is_bounded() -> None:
     flood = "".join(f"package\tp{n}\t{'9' * 200}\n" for n in range(20_000)) + "".join(f"broken\tpart {n}\tgone\n" for n in range(20_000))
-    facts = RUN.read(BASELINE.replace("== end", flood + "== end"))
+    facts = RUN.parse_output(BASELINE.replace("== end", flood + "== end"))
     assert len(facts) <= 4200
-    assert all(len(fact.value) <= MOST_ROWS for fact in facts if isinstance(fact.value, list))
-    assert all(len(fact.line) <= LONGEST for fact in facts)
+    assert all(len(fact.value) <= MAX_ROWS for fact in facts if isinstance(fact.value, list))
+    assert all(len(fact.line) <= MAX_LINE_CHARS for fact in facts)
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +96,11 @@ def ran() -> tuple[str, float]:
 
 def test_the_probe_says_something_of_this_machine_that_is_understood_whole(ran: tuple[str, float]) -> None:
     text, _ = ran
-    facts = RUN.read(text)
+    facts = RUN.parse_output(text)
     assert [fact.line for fact in facts if fact.status.blind] == []
     assert {"system", "sysctl", "mount", "device", "library"} <= {fact.device for fact in facts if fact.key == "base.rows"}
     assert {fact.device for fact in facts if fact.key == "base.count"} >= {"processes", "zombie", "blocked", "stopped"}
-    assert {fact.device for fact in facts if fact.key == "base.rows"} <= set(COMPARED)
+    assert {fact.device for fact in facts if fact.key == "base.rows"} <= set(COMPARED_KINDS)
     assert len(text) < 100_000
 
 
@@ -109,7 +109,7 @@ def test_two_looks_at_one_machine_differ_in_nothing_that_is_compared(ran: tuple[
 
     def compared(text: str) -> dict[str | None, object]:
         kinds = ("system", "sysctl", "module", "device", "library", "package", "config", "resolver", "cmdline")
-        return {fact.device: fact.value for fact in RUN.read(text) if fact.key == "base.rows" and fact.device in kinds}
+        return {fact.device: fact.value for fact in RUN.parse_output(text) if fact.key == "base.rows" and fact.device in kinds}
 
     assert compared(again) == compared(ran[0])
 

@@ -23,7 +23,7 @@ def text_of(path: Path) -> str:
 
 def look(check: str, folder: str, name: str) -> tuple[Fact, ...]:
     (path,) = files(folder, name)
-    return CHECKS[check].read(text_of(path))
+    return CHECKS[check].parse_output(text_of(path))
 
 
 def values(facts: tuple[Fact, ...], key: str) -> dict[str | None, object]:
@@ -49,7 +49,7 @@ ALL = [path for folder in ("dcgm", "dmesg", "infiniband", "nccl-tests", "nvidia-
 def test_no_file_makes_any_check_raise_and_every_refusal_gives_a_reason(path: Path) -> None:
     text = text_of(path)
     for check in CHECKS.values():
-        facts = check.read(text)
+        facts = check.parse_output(text)
         facts = tuple(check.settle(facts)) if check.settle else facts
         assert facts
         for fact in facts:
@@ -59,7 +59,7 @@ def test_no_file_makes_any_check_raise_and_every_refusal_gives_a_reason(path: Pa
 
 @pytest.mark.parametrize("path", files("nvidia-smi", "*.xml"), ids=lambda path: path.name)
 def test_every_xml_file_yields_the_identity_of_each_gpu_it_describes(path: Path) -> None:
-    facts = CHECKS["smi"].read(text_of(path))
+    facts = CHECKS["smi"].parse_output(text_of(path))
     described = text_of(path).count("<gpu id=")
     assert len(values(facts, "gpu.product")) == described
     assert len(values(facts, "gpu.uuid")) == described
@@ -74,7 +74,7 @@ def test_every_xml_file_yields_the_identity_of_each_gpu_it_describes(path: Path)
 
 @pytest.mark.parametrize("path", files("nvidia-smi", "q__*.txt"), ids=lambda path: path.name)
 def test_every_query_text_is_read_whole(path: Path) -> None:
-    facts = CHECKS["smi"].read(text_of(path))
+    facts = CHECKS["smi"].parse_output(text_of(path))
     assert not blinds(facts)
     assert len(values(facts, "gpu.bdf")) == values(facts, "gpu.count")[None] == len(re.findall(r"(?m)^GPU 0000", text_of(path)))
     assert len(values(facts, "gpu.clock.sm")) == len(values(facts, "gpu.bdf"))
@@ -169,14 +169,14 @@ READ_BY = {
 
 @pytest.mark.parametrize("path", GLUED, ids=lambda path: path.name)
 def test_outputs_glued_together_are_refused_and_each_alone_is_read(path: Path) -> None:
-    assert [fact.status for fact in CHECKS["smi"].read(text_of(path))] == [Status.UNREADABLE]
+    assert [fact.status for fact in CHECKS["smi"].parse_output(text_of(path))] == [Status.UNREADABLE]
     seen = set()
     for title, command, body in sections(path):
         name = next((name for name in READ_BY if command.strip() == name), "nvidia-smi -q" if "query-gpu=" in command else "")
         if not name or ("windows" in path.name and "topo" in name):
             continue
         check, key = READ_BY[name]
-        facts = CHECKS[check].read(body)
+        facts = CHECKS[check].parse_output(body)
         assert any(fact.key == key for fact in facts), f"{title}: {blinds(facts)}"
         seen.add(name)
     assert {"nvidia-smi", "nvidia-smi -q", "nvidia-smi -L"} <= seen
@@ -186,8 +186,8 @@ def test_outputs_glued_together_are_refused_and_each_alone_is_read(path: Path) -
 def test_text_table_and_csv_of_one_moment_agree(path: Path) -> None:
     """The same GPU printed in three formats at the same time gives the same facts, where a format has them."""
     idle = {command.strip().partition("=")[0]: body for title, command, body in sections(path) if title.startswith("# idle")}
-    query, table = (CHECKS["smi"].read(idle[name]) for name in ("nvidia-smi -q", "nvidia-smi"))
-    csv = CHECKS["smi"].read(idle["nvidia-smi --query-gpu"])
+    query, table = (CHECKS["smi"].parse_output(idle[name]) for name in ("nvidia-smi -q", "nvidia-smi"))
+    csv = CHECKS["smi"].parse_output(idle["nvidia-smi --query-gpu"])
     for key in ("gpu.product", "gpu.bdf", "gpu.memory.total", "gpu.power.limit", "gpu.compute_mode", "gpu.mig", "gpu.ecc.enabled"):
         one = values(query, key)
         assert one == values(csv, key), key
@@ -205,7 +205,7 @@ def test_compute_apps_of_the_product_s_own_columns_are_read(path: Path) -> None:
             continue
         rows = [line.split(", ") for line in body.splitlines() if re.match(r"\d{4}/", line)]
         own = "\n".join(", ".join((row[2], row[5], row[6], row[7].removesuffix(" MiB"))) for row in rows)
-        facts = CHECKS["procs"].read(own or "\n")
+        facts = CHECKS["procs"].parse_output(own or "\n")
         assert len([fact for fact in facts if fact.key == "proc.gpu_memory"]) == len(rows)
 
 
@@ -266,7 +266,7 @@ def test_other_programs_logs_are_no_kernel_logs(name: str) -> None:
 def test_single_lines_from_the_field_give_their_code_and_invented_ones_none() -> None:
     for row in text_of(files("dmesg", "xid_lines.tsv")[0]).splitlines()[1:]:
         code, authenticity, _, line = row.split("\t")
-        facts = CHECKS["dmesg"].read(line)
+        facts = CHECKS["dmesg"].parse_output(line)
         codes = [fact.value for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK]
         if code.isdigit() and authenticity.startswith("real") and "Xid (PCI:..." not in line and "Xid (" in line:
             assert codes == [int(code)], line
@@ -277,7 +277,7 @@ def test_single_lines_from_the_field_give_their_code_and_invented_ones_none() ->
 def test_fabric_manager_logs_give_their_fatal_errors_only() -> None:
     for row in text_of(files("dmesg", "xid_lines.tsv")[0]).splitlines()[1:]:
         if "detected NVSwitch fatal error 20034" in row:
-            facts = CHECKS["sysd"].read(row.split("\t")[3])
+            facts = CHECKS["sysd"].parse_output(row.split("\t")[3])
             assert [(fact.value, fact.device) for fact in facts] == [("fm_nvswitch_fatal", "nvidia-fabricmanager")]
     log = look("sysd", "dmesg", "gpud_fabric-manager-0.log")
     assert not any("non-fatal" in fact.line for fact in log)
@@ -375,7 +375,7 @@ def test_one_rank_has_no_bandwidth(name: str) -> None:
 @pytest.mark.parametrize("name", ["microsoft_superbenchmark__data_nccl_all", "dstackai_dstack__clusters_gcp_2"])
 def test_unchecked_results_are_neither_right_nor_wrong(name: str) -> None:
     for path in files("nccl-tests", f"{name}*"):
-        facts = CHECKS["nccl1"].read(text_of(path))
+        facts = CHECKS["nccl1"].parse_output(text_of(path))
         assert [fact.status for fact in facts if fact.key == "nccl.wrong"] == [Status.ABSENT]
 
 
@@ -397,11 +397,11 @@ def test_rank_tags_glued_into_rows_do_not_hide_the_collapse() -> None:
 
 def test_every_nccl_file_has_facts_or_a_failure() -> None:
     for path in files("nccl-tests", "*.txt"):
-        facts = CHECKS["nccl1"].read(text_of(path))
+        facts = CHECKS["nccl1"].parse_output(text_of(path))
         assert any(fact.key.startswith("nccl.") for fact in facts), path.name
 
 
 @pytest.mark.parametrize("path", files("nvidia-smi", "*.xml") + files("nvidia-smi", "q__*"), ids=lambda path: path.name)
 def test_no_field_of_any_driver_branch_tells_of_trouble_unread(path: Path) -> None:
     """What a card at hand says beside HARMLESS is read; a new branch that says more shows here and is reviewed."""
-    assert not [fact.attrs for fact in CHECKS["smi"].read(text_of(path)) if fact.key == "check.not_understood"]
+    assert not [fact.attrs for fact in CHECKS["smi"].parse_output(text_of(path)) if fact.key == "check.not_understood"]

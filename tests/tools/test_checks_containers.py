@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graph.engine.derive import unfit_images, wrong_clocks
+from graph.engine.derive import find_unfit_images, find_wrong_clocks
 from tests.support import samples_checks as samples
 from tests.support.clock import PATIENCE
 from tests.support.fakes_graph import fact
@@ -95,13 +95,13 @@ def test_an_extension_built_for_another_pytorch_is_told() -> None:
 
 
 def derived(*facts: Fact) -> dict[str, object]:
-    return {row.key: row.value for row in unfit_images(facts)}
+    return {row.key: row.value for row in find_unfit_images(facts)}
 
 
 def test_an_image_newer_than_the_driver_is_told_and_a_newer_minor_marked_as_such() -> None:
     driver = fact("n1", "smi", "driver.cuda_version", "12.4")
-    (minor,) = unfit_images([driver, fact("n1", "vers", "vers.cuda", "12.8", "c")])
-    (major,) = unfit_images([driver, fact("n1", "vers", "vers.cuda", "13.0", "c")])
+    (minor,) = find_unfit_images([driver, fact("n1", "vers", "vers.cuda", "12.8", "c")])
+    (major,) = find_unfit_images([driver, fact("n1", "vers", "vers.cuda", "13.0", "c")])
     assert (minor.value, minor.attrs["major"], major.attrs["major"]) == ("12.8", False, True)
     assert not derived(driver, fact("n1", "vers", "vers.cuda", "12.4", "c"))
     assert not derived(driver, fact("n2", "vers", "vers.cuda", "13.0", "c"))
@@ -123,9 +123,9 @@ def test_a_build_runs_on_later_minors_of_its_major_and_intermediate_code_on_all_
 def test_a_clock_without_a_source_is_compared_with_ours() -> None:
     clock = fact("n1", "time", "time.clock", 1000.0)
     assert clock.time
-    (off,) = wrong_clocks([clock])
+    (off,) = find_wrong_clocks([clock])
     assert off.value == round(1000.0 - clock.time.timestamp(), 1)
-    assert not wrong_clocks([clock, fact("n1", "time", "time.offset", 0.001)])
+    assert not find_wrong_clocks([clock, fact("n1", "time", "time.offset", 0.001)])
 
 
 def test_an_nccl_that_is_known_to_crash_is_told_with_the_source() -> None:

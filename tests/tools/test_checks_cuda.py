@@ -43,7 +43,7 @@ int cuMemcpyDtoH_v2(void *to, uint64_t at, size_t size) { memcpy(to, (void *)at,
 
 
 def found(text: str, key: str) -> dict[str | None, object]:
-    return {fact.device: fact.value for fact in RUN.read(text) if fact.key == key}
+    return {fact.device: fact.value for fact in RUN.parse_output(text) if fact.key == key}
 
 
 def test_every_gpu_is_told_to_work_or_not() -> None:
@@ -64,12 +64,12 @@ def test_a_gpu_that_admits_one_process_only_is_told_although_the_probe_that_is_a
     ("code", "name"), [(46, "unavailable"), (100, "no_device"), (101, "invalid_device"), (802, "not_ready"), (803, "mismatch"), (999, "unknown"), (2, "other")]
 )  # fmt: skip
 def test_an_error_before_any_gpu_is_the_hosts(code: int, name: str) -> None:
-    (fact,) = RUN.read(CUDA_802.replace("802", str(code)))
+    (fact,) = RUN.parse_output(CUDA_802.replace("802", str(code)))
     assert (fact.key, fact.value, fact.device, fact.attrs["code"]) == ("cuda.error", name, None, code)
 
 
 def test_a_probe_that_was_cut_off_does_not_call_the_other_gpus_well() -> None:
-    facts = RUN.read("".join(CUDA.splitlines(keepends=True)[:2]))
+    facts = RUN.parse_output("".join(CUDA.splitlines(keepends=True)[:2]))
     assert [fact.status for fact in facts if not fact.key] == [Status.UNREADABLE]
     assert [fact.device for fact in facts if fact.key == "cuda.ok"] == ["0000:19:00.0"]
 
@@ -78,7 +78,7 @@ def test_device_query_counts_and_calls_nobody_well() -> None:
     assert found(QUERY, "cuda.devices") == {None: 2}
     assert found(QUERY, "cuda.ok") == {}
     assert found(QUERY, "cuda.mig") == {"gpu0": False, "gpu1": True}
-    (fact,) = RUN.read(QUERY_803)
+    (fact,) = RUN.parse_output(QUERY_803)
     assert (fact.key, fact.value) == ("cuda.error", "mismatch")
 
 
@@ -119,4 +119,4 @@ def probed(libraries: Path) -> tuple[Fact, ...]:
         [sys.executable, "-c", PROBE], env={**os.environ, "LD_LIBRARY_PATH": str(libraries)}, capture_output=True, text=True, check=True
     )
     assert all(json.loads(line) for line in ran.stdout.splitlines())
-    return RUN.read(ran.stdout)
+    return RUN.parse_output(ran.stdout)

@@ -14,7 +14,7 @@ FOLDER = Path(os.environ.get("RACKMEDIC_CAPTURES", Path(__file__).parents[3] / "
 
 
 def look(text: str, check: str = "dcgm2") -> list[tuple[str, object, str | None]]:
-    return [(fact.key, fact.value, fact.device) for fact in CHECKS[check].read(text)]
+    return [(fact.key, fact.value, fact.device) for fact in CHECKS[check].parse_output(text)]
 
 
 def test_dcgm_3_tells_test_reason_and_gpu() -> None:
@@ -42,7 +42,7 @@ def test_wrapped_cells_of_the_table_are_joined_and_skip_is_not_pass() -> None:
 
 
 def test_a_table_that_ends_early_is_told_to() -> None:
-    facts = CHECKS["dcgm2"].read(DCGM_TABLE[:-140])
+    facts = CHECKS["dcgm2"].parse_output(DCGM_TABLE[:-140])
     assert Status.UNREADABLE in {fact.status for fact in facts}
 
 
@@ -61,7 +61,7 @@ def test_without_the_host_engine_nothing_has_passed() -> None:
 )
 def test_published_outputs_are_read_right(name: str, wanted: Fact) -> None:
     (path,) = (path for path in FOLDER.glob("*.txt") if name in path.name)
-    facts = CHECKS["dcgm2"].read(path.read_text())
+    facts = CHECKS["dcgm2"].parse_output(path.read_text())
     assert [(f.key, f.value, f.device) for f in facts if f.key == "dcgm.reason"] == [(wanted.key, wanted.value, wanted.device)]
 
 
@@ -69,7 +69,7 @@ def warned(*warnings: str, test: str = "memory") -> tuple[Fact, ...]:
     rows = [{"warning": warning, "error_id": 41, "error_category": 8} for warning in warnings]
     result = {"entity_group": "GPU", "entity_id": 5, "status": "Fail", "warnings": rows}
     body = {"test_categories": [{"tests": [{"name": test, "results": [result]}]}]}
-    return CHECKS["dcgm2"].read(json.dumps({"DCGM Diagnostic": body}))
+    return CHECKS["dcgm2"].parse_output(json.dumps({"DCGM Diagnostic": body}))
 
 
 SETTINGS = [

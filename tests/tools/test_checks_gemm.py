@@ -8,7 +8,7 @@ RUN = CHECKS["gemm"]
 
 
 def values(text: str, key: str) -> dict[str | None, object]:
-    return {fact.device: fact.value for fact in RUN.read(text) if fact.key == key}
+    return {fact.device: fact.value for fact in RUN.parse_output(text) if fact.key == key}
 
 
 def test_a_slow_gpu_shows_against_the_median_of_the_others() -> None:
@@ -30,9 +30,9 @@ def test_a_gpu_that_died_is_not_called_right() -> None:
 def test_a_run_without_its_verdicts_finds_errors_and_calls_nobody_right() -> None:
     text = BURN.partition("\nKilling")[0]
     assert values(text, "gemm.errors") == {"gpu1": 5}
-    assert [fact.status for fact in RUN.read(text) if not fact.key] == [Status.UNREADABLE]
+    assert [fact.status for fact in RUN.parse_output(text) if not fact.key] == [Status.UNREADABLE]
 
 
 def test_cuda_that_does_not_start_is_told_as_such() -> None:
-    (fact,) = RUN.read('Couldn\'t init a GPU test: Error in "init": system not yet initialized\n\nNo clients are alive!  Aborting\n')
+    (fact,) = RUN.parse_output('Couldn\'t init a GPU test: Error in "init": system not yet initialized\n\nNo clients are alive!  Aborting\n')
     assert (fact.key, fact.value) == ("cuda.error", "not_ready")

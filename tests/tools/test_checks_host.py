@@ -26,7 +26,7 @@ from tools.fact import Fact, Status
 
 def read(check: str, *texts: str) -> list[Fact]:
     row = CHECKS[check]
-    facts = [fact for text in texts for fact in row.read(text)]
+    facts = [fact for text in texts for fact in row.parse_output(text)]
     return list(row.settle(facts)) if row.settle else facts
 
 

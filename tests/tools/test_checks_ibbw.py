@@ -8,20 +8,20 @@ from tests.support.fakes_cluster import cluster, facts
 from tests.support.samples_exclusive import PERFTEST, PERFTEST_JSON, PERFTEST_NO_PEER
 from tools.checks import CHECKS
 from tools.checks.exclusive.ibbw import run_ring
-from tools.checks.row import Party, Told
+from tools.checks.row import CheckParticipant, CommandFacts
 from tools.fact import Fact, Status
 
 RUN = CHECKS["ibbw"]
 
 
 def test_the_average_is_read_whatever_stands_between() -> None:
-    (fact,) = RUN.read(PERFTEST)
+    (fact,) = RUN.parse_output(PERFTEST)
     assert (fact.key, fact.value, fact.device, fact.unit) == ("ib.write_bw", 391.18, "mlx5_3", "Gb/s")
-    assert RUN.read(PERFTEST_JSON)[0].value == 97.8
+    assert RUN.parse_output(PERFTEST_JSON)[0].value == 97.8
 
 
 def test_megabytes_become_gigabits() -> None:
-    assert RUN.read(PERFTEST.replace("Gb/sec", "MB/sec").replace("391.18", "12000.0"))[0].value == 96.0
+    assert RUN.parse_output(PERFTEST.replace("Gb/sec", "MB/sec").replace("391.18", "12000.0"))[0].value == 96.0
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ def test_megabytes_become_gigabits() -> None:
     ],
 )
 def test_a_failure_is_named(text: str, value: str) -> None:
-    (fact,) = RUN.read(text)
+    (fact,) = RUN.parse_output(text)
     assert (fact.key, fact.value) == ("ib.write_failed", value)
 
 
 def test_a_server_that_only_waited_has_measured_nothing() -> None:
-    assert RUN.read("* Waiting for client to connect... *\n RDMA_Write BW Test\n")[0].status is Status.UNREADABLE
+    assert RUN.parse_output("* Waiting for client to connect... *\n RDMA_Write BW Test\n")[0].status is Status.UNREADABLE
 
 
 async def test_an_adapter_is_judged_by_the_better_of_two_peers() -> None:
     """b's adapter is slow: with it a and c are slow too, and only b is with everybody."""
 
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> Told:
+    async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
         slow = "b" in (host, slots["peer"])
-        return Told((Fact("ibbw", "ib.write_bw", 94.0 if slow else 391.0),), 2.0) if name.startswith("write") else Told(())
+        return CommandFacts((Fact("ibbw", "ib.write_bw", 94.0 if slow else 391.0),), 2.0) if name.startswith("write") else CommandFacts(())
 
-    joint = await run_ring([Party(name, name, 8, hcas=("mlx5_0",)) for name in "abcd"], say)
+    joint = await run_ring([CheckParticipant(name, name, 8, hcas=("mlx5_0",)) for name in "abcd"], say)
     best = {host: {f.key: f.value for f in found} for host, found in joint.facts.items()}
     assert best["b"] == {"ib.write_bw": 94.0, "ib.write_bw_cuda": 94.0}
     assert all(best[host]["ib.write_bw"] == 391.0 for host in "acd")

@@ -5,12 +5,12 @@ import pytest
 from tests.support import samples_checks as samples
 from tests.support.samples_checks import APPS, ENV, JOB_LOG, PS
 from tools.checks import CHECKS
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 
 def read(check: str, *texts: str) -> list[Fact]:
     row = CHECKS[check]
-    facts = [fact for text in texts for fact in row.read(text)]
+    facts = [fact for text in texts for fact in row.parse_output(text)]
     assert row.settle is not None or check == "nccl1"
     return list(row.settle(facts)) if row.settle else facts
 
@@ -46,7 +46,7 @@ def test_no_orphan_is_said_only_when_both_listings_were_read() -> None:
     mine = APPS.splitlines()[1] + "\n"
     assert [fact.status for fact in read("procs", mine, PS) if fact.key == "proc.orphan"] == [Status.ABSENT]
     assert not [fact for fact in read("procs", mine) if fact.key == "proc.orphan"]
-    failed = [*CHECKS["procs"].read(PS), blind("procs", Status.TIMEOUT, "procs.gpus: no answer within 20 s")]
+    failed = [*CHECKS["procs"].parse_output(PS), build_unobserved_fact("procs", Status.TIMEOUT, "procs.gpus: no answer within 20 s")]
     settle = CHECKS["procs"].settle
     assert settle is not None
     assert not [fact for fact in settle(failed) if fact.key == "proc.orphan"]
@@ -150,13 +150,13 @@ def test_our_own_processes_are_nobodys_finding(daemon: str, user: str) -> None:
     server = samples.ps_row(812, 1, "root", "Ss", "0.0", "/system.slice/ssh.service", daemon, "sshd: /usr/sbin/sshd -D")
     theirs = samples.ps_row(9900, 812, "root", "D", "0.0", "/user.slice/session-40.scope", "nvidia-smi", "nvidia-smi -q")
     said = PS + server + session(daemon, user) + session(daemon, user, 9100) + theirs
-    blocked = {fact.attrs["pid"] for fact in CHECKS["procs"].read(said) if fact.key == "proc.blocked"}
+    blocked = {fact.attrs["pid"] for fact in CHECKS["procs"].parse_output(said) if fact.key == "proc.blocked"}
     assert blocked == {80000, 9900}, "a job's and an administrator's; ours, of both connections, are not told"
 
 
 def test_without_a_session_only_the_list_itself_is_ours() -> None:
     said = PS + samples.ps_row(9002, 1, "root", "D", "0.0", "/", "ps", LIST) + samples.ps_row(9003, 1, "root", "D", "0.0", "/", "x", "x")
-    assert {fact.attrs["pid"] for fact in CHECKS["procs"].read(said) if fact.key == "proc.blocked"} == {80000, 9003}
+    assert {fact.attrs["pid"] for fact in CHECKS["procs"].parse_output(said) if fact.key == "proc.blocked"} == {80000, 9003}
 
 
 def test_a_probe_of_ours_on_a_gpu_is_a_use_of_it_and_no_orphan() -> None:
@@ -164,6 +164,6 @@ def test_a_probe_of_ours_on_a_gpu_is_a_use_of_it_and_no_orphan() -> None:
     probe = samples.ps_row(9006, 9003, "rackmedic", "Z", "0.0", "/user.slice/session-31.scope", "python3", "[python3] <defunct>")
     check = CHECKS["procs"]
     assert check.settle
-    facts = check.settle([*check.read(apps), *check.read(PS + session("sshd") + probe)])
+    facts = check.settle([*check.parse_output(apps), *check.parse_output(PS + session("sshd") + probe)])
     assert [fact.attrs["pid"] for fact in facts if fact.key == "proc.gpu_memory"] == [9006]
     assert [fact.status for fact in facts if fact.key == "proc.orphan"] == [Status.ABSENT]

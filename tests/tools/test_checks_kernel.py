@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.support.samples_checks import BOOT_ID, JOURNAL, RING, journal_line, ring_line, sm_exception
 from tools.checks import CHECKS
-from tools.checks.kernel import settle
+from tools.checks.kernel import merge_kernel_logs
 from tools.fact import Fact, Status
 
 DMESG = CHECKS["dmesg"]
@@ -12,7 +12,7 @@ DMESG = CHECKS["dmesg"]
 
 def read(*texts: str) -> list[Fact]:
     """As the fleet does: each command alone, then all settled."""
-    facts = [fact for text in texts for fact in DMESG.read(text)]
+    facts = [fact for text in texts for fact in DMESG.parse_output(text)]
     assert DMESG.settle is not None
     return list(DMESG.settle(facts))
 
@@ -22,7 +22,7 @@ def of(facts: list[Fact] | tuple[Fact, ...], key: str) -> list[Fact]:
 
 
 def test_repeats_become_one_fact_with_pids_names_and_place() -> None:
-    (fact,) = [fact for fact in of(DMESG.read(RING), "kernel.xid") if fact.value == 13]
+    (fact,) = [fact for fact in of(DMESG.parse_output(RING), "kernel.xid") if fact.value == 13]
     assert fact.device == "0000:9b:00.0"
     assert fact.attrs["count"] == 3
     assert fact.attrs["pids"] == [900, 901, 977]
@@ -67,7 +67,7 @@ def test_without_a_boot_id_the_journal_s_latest_boot_is_now() -> None:
 
 
 def test_what_is_older_than_the_boot_is_stale_even_without_boot_ids() -> None:
-    facts = settle(DMESG.read(RING), booted_at=datetime(2026, 5, 20, 3, 4, tzinfo=UTC))
+    facts = merge_kernel_logs(DMESG.parse_output(RING), booted_at=datetime(2026, 5, 20, 3, 4, tzinfo=UTC))
     assert {(fact.value, fact.stale) for fact in of(facts, "kernel.xid")} == {(13, True), (145, False)}
 
 
@@ -75,8 +75,8 @@ def test_no_xid_is_an_answer_and_an_empty_log_is_none() -> None:
     quiet = ring_line("notice", "00:00:00", "Linux version 5.15") + ring_line(
         "info", "00:00:09", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module"
     )
-    assert [fact.status for fact in of(DMESG.read(quiet), "kernel.xid")] == [Status.ABSENT]
-    (empty,) = DMESG.read("")
+    assert [fact.status for fact in of(DMESG.parse_output(quiet), "kernel.xid")] == [Status.ABSENT]
+    (empty,) = DMESG.parse_output("")
     assert empty.status is Status.UNREADABLE
     assert not [fact for fact in read(quiet, "", BOOT_ID) if fact.status.blind]
     assert [fact.status for fact in read("")] == [Status.UNREADABLE]
@@ -91,12 +91,12 @@ def test_only_stale_xids_leave_the_present_without_one() -> None:
 
 def test_a_driver_that_never_spoke_is_told() -> None:
     silent = ring_line("notice", "00:00:00", "Linux version 5.15") + ring_line("info", "00:00:09", "usb 1-1: new device")
-    assert [fact.value for fact in of(DMESG.read(silent), "kernel.nvidia_absent")] == [True]
-    assert not of(DMESG.read(silent.split("\n", 1)[1]), "kernel.nvidia_absent")
+    assert [fact.value for fact in of(DMESG.parse_output(silent), "kernel.nvidia_absent")] == [True]
+    assert not of(DMESG.parse_output(silent.split("\n", 1)[1]), "kernel.nvidia_absent")
 
 
 def test_nvlink5_words_are_decoded_beside_the_line() -> None:
-    (fact,) = of(DMESG.read(RING), "kernel.nvlink5")
+    (fact,) = of(DMESG.parse_output(RING), "kernel.nvlink5")
     assert (fact.value, fact.attrs["severity"], fact.attrs["link"]) == ("RLW_RXPIPE", "nonfatal", 13)
     assert fact.attrs["resolution"]
 
@@ -107,8 +107,8 @@ def test_xid_and_sxid_say_what_the_catalogues_know_of_them_and_an_unknown_code_n
         + ring_line("err", "03:00:01", "nvidia-nvswitch1: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
         + ring_line("err", "03:00:02", "NVRM: Xid (PCI:0000:9b:00): 999, pid=7, name=x, something new")
     )
-    known, unknown = (next(fact for fact in of(DMESG.read(text), "kernel.xid") if fact.value == code) for code in (79, 999))
-    (switch,) = of(DMESG.read(text), "kernel.sxid")
+    known, unknown = (next(fact for fact in of(DMESG.parse_output(text), "kernel.xid") if fact.value == code) for code in (79, 999))
+    (switch,) = of(DMESG.parse_output(text), "kernel.sxid")
     assert (known.attrs["meaning"], known.attrs["resolution"]) == ("GPU fell off the PCIe bus: driver reads all ones", "RESTART_BM")
     assert (switch.attrs["unit"], switch.attrs["fatal"], switch.attrs["listed"]) == ("link data layer", True, "no")
     assert "meaning" not in unknown.attrs
@@ -117,7 +117,7 @@ def test_xid_and_sxid_say_what_the_catalogues_know_of_them_and_an_unknown_code_n
 def test_a_kill_by_a_job_s_limit_is_another_fact_than_one_by_the_host() -> None:
     sizes = "total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0"
     text = ring_line("err", "03:00:00", f"Memory cgroup out of memory: Killed process 11 (python3) {sizes}") + RING
-    assert {fact.attrs["cgroup"] for fact in of(DMESG.read(text), "kernel.oom_kill")} == {True, False}
+    assert {fact.attrs["cgroup"] for fact in of(DMESG.parse_output(text), "kernel.oom_kill")} == {True, False}
 
 
 def test_a_consequence_stays_one_only_if_every_line_is() -> None:
@@ -126,7 +126,7 @@ def test_a_consequence_stays_one_only_if_every_line_is() -> None:
         + ring_line("warn", "03:01:00", "NVRM: Xid (PCI:0000:3b:00): 48, pid=2, name=b, Ch 00000001")
         + ring_line("warn", "03:01:01", "NVRM: Xid (PCI:0000:3b:00): 45, pid=2, name=b, Ch 00000001")
     )
-    facts = {fact.device: fact.attrs for fact in of(DMESG.read(text), "kernel.xid") if fact.value == 45}
+    facts = {fact.device: fact.attrs for fact in of(DMESG.parse_output(text), "kernel.xid") if fact.value == 45}
     assert "sympathetic" in facts["0000:3b:00.0"]
     assert "sympathetic" not in facts["0000:19:00.0"]
 
@@ -138,7 +138,7 @@ def test_a_program_s_log_is_not_the_kernel_s() -> None:
         "May 20 03:00:00 host sshd[1]: Accepted publickey\n",
         '{"level":"info","msg":"started"}\n',
     ):
-        assert [fact.status for fact in DMESG.read(text)] == [Status.UNREADABLE], text
+        assert [fact.status for fact in DMESG.parse_output(text)] == [Status.UNREADABLE], text
 
 
 def sm_error(hour: int, mig: str) -> str:
@@ -150,7 +150,7 @@ def sm_error(hour: int, mig: str) -> str:
 
 def test_places_inside_different_mig_instances_are_not_one_place() -> None:
     def how(*migs: str) -> list[object]:
-        facts = CHECKS["dmesg"].read("".join(sm_error(hour, mig) for hour, mig in enumerate(migs)))
+        facts = CHECKS["dmesg"].parse_output("".join(sm_error(hour, mig) for hour, mig in enumerate(migs)))
         settle = CHECKS["dmesg"].settle
         assert settle is not None
         return [fact.value for fact in settle(facts) if fact.key == "kernel.xid_repeat"]
@@ -167,7 +167,7 @@ def test_the_last_recovery_action_that_the_driver_asked_for_counts() -> None:
             f"0x1 ({step})\n"
             for at, step in enumerate(steps)
         ]
-        (fact,) = [fact for fact in CHECKS["dmesg"].read("".join(lines)) if fact.value == 154]
+        (fact,) = [fact for fact in CHECKS["dmesg"].parse_output("".join(lines)) if fact.value == 154]
         return fact.attrs["recovery"]
 
     assert asked("GPU Reset Required") == "GPU Reset Required"

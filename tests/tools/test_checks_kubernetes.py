@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.kubernetes.api import KubeApi, serving
-from graph.engine.abnormal import ODD
+from graph.engine.abnormal import ABNORMAL_RULES
 from tests.support.clock import WallClock
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere
 from tools.checks import CHECKS
-from tools.checks.kubernetes import parse_node, parse_pods, unasked
+from tools.checks.kubernetes import parse_node, parse_pods, format_unasked_controller
 from tools.checks.row import Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 NODE = "ip-10-0-0-17.cloud.example"
 FLEET = parse_inventory(
@@ -44,13 +44,13 @@ def api() -> Iterator[KubeApi]:
         yield running
 
 
-async def looked(transport: Any, host: str = "gpu-017") -> Answer:
+async def looked(transport: Any, host: str = "gpu-017") -> CheckAnswer:
     fleet = Fleet(transport, FLEET, CHECKS, MemoryEvidence(), WallClock())
-    (answer,) = (await fleet.look("inc-1", [Ask(host, "sched")])).answers
+    (answer,) = (await fleet.run_checks("inc-1", [CheckRequest(host, "sched")])).answers
     return answer
 
 
-def facts(answer: Answer) -> dict[str, object]:
+def facts(answer: CheckAnswer) -> dict[str, object]:
     return {fact.key: fact.value for fact in answer.facts if fact.status is Status.OK}
 
 
@@ -100,7 +100,7 @@ class TestByTheRealKubectl:
         answer = await looked(transport)
         reason = next(fact for fact in answer.facts if fact.key == "sched.reason")
         assert (facts(answer)["sched.state"], reason.attrs["told"]) == ("NotReady", "not_responding")
-        assert [fact.key for fact in answer.facts if fact.key in ODD and ODD[fact.key](fact, None)] == [
+        assert [fact.key for fact in answer.facts if fact.key in ABNORMAL_RULES and ABNORMAL_RULES[fact.key](fact, None)] == [
             "sched.state",
             "sched.reason",
             "sched.gpus",
@@ -124,7 +124,7 @@ class TestByTheRealKubectl:
 class Away:
     """A controller that does not answer."""
 
-    async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> CommandResult:
         raise Unreachable(host, "no route to host")
 
     async def aclose(self) -> None:
@@ -183,7 +183,7 @@ JSON = st.recursive(
 
 @given(JSON, JSON, JSON)
 def test_nothing_that_a_stranger_writes_into_a_node_breaks_the_reading(spec: Any, status: Any, metadata: Any) -> None:
-    for fact in CHECKS["sched"].read(_node(spec=spec, status=status, metadata=metadata)):
+    for fact in CHECKS["sched"].parse_output(_node(spec=spec, status=status, metadata=metadata)):
         assert isinstance(fact, Fact)
         assert len(fact.line) <= 600
 
@@ -196,5 +196,5 @@ def test_a_flood_of_pods_is_counted_and_cut() -> None:
 
 
 def test_what_stands_for_a_silent_controller_is_read_as_that() -> None:
-    (fact,) = parse_node(unasked("head", "login refused"))
+    (fact,) = parse_node(format_unasked_controller("head", "login refused"))
     assert (fact.status, "login refused" in fact.line) == (Status.UNREACHABLE, True)

@@ -12,7 +12,7 @@ FOOT = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 120.5\n"
 
 
 def told(text: str) -> dict[str, object]:
-    return {fact.key: fact.value for fact in RUN.read(text) if fact.key != "nccl.busbw_at" and fact.status is Status.OK}
+    return {fact.key: fact.value for fact in RUN.parse_output(text) if fact.key != "nccl.busbw_at" and fact.status is Status.OK}
 
 
 def blinds(facts: tuple[Fact, ...]) -> list[str]:
@@ -27,7 +27,7 @@ def test_a_whole_run_gives_all_figures() -> None:
         "nccl.busbw_max": 478.89,
         "nccl.busbw_avg": 465.303,
     }
-    wrong = next(fact for fact in RUN.read(NCCL) if fact.key == "nccl.wrong")
+    wrong = next(fact for fact in RUN.parse_output(NCCL) if fact.key == "nccl.wrong")
     assert wrong.attrs["sizes"] == [8589934592]
     assert "8589934592" in wrong.line
 
@@ -70,7 +70,7 @@ def test_iterations_and_one_half_and_no_root_are_layouts_too() -> None:
 
 def test_ranks_come_from_the_ratio_where_they_are_not_listed() -> None:
     row = "  8589934592  2147483648  float  sum  -1  31400.0  273.56  478.73  0\n"
-    fact = next(fact for fact in RUN.read(row + FOOT) if fact.key == "nccl.ranks")
+    fact = next(fact for fact in RUN.parse_output(row + FOOT) if fact.key == "nccl.ranks")
     assert (fact.value, fact.attrs) == (8, {"derived": True})
 
 
@@ -84,7 +84,7 @@ def test_a_cut_table_calls_nothing_right(cut: int) -> None:
     whole = NCCL.replace("478.89      3", "478.89      0").replace("3 FAILED", "0 OK")
     lines = whole.splitlines(keepends=True)
     text = "".join(lines[: len(lines) - 3]) if cut == 1 else "".join(lines[: len(lines) - 3])[:-40]
-    facts = RUN.read(text)
+    facts = RUN.parse_output(text)
     assert blinds(facts)
     assert "nccl.wrong" not in told(text)
     assert told(whole)["nccl.wrong"] == 0
@@ -111,4 +111,4 @@ def test_a_run_that_failed_says_why(text: str, failure: str) -> None:
 def test_small_messages_make_no_bandwidth_facts() -> None:
     row = "  {size}  2  float  sum  -1  61.03  0.01  0.02  0  61.04  0.01  0.02  0\n"
     text = "".join(row.format(size=size) for size in (8, 1024, 1 << 20, 1 << 21)) + FOOT
-    assert [fact.attrs["size"] for fact in RUN.read(text) if fact.key == "nccl.busbw_at"] == [1 << 20, 1 << 21]
+    assert [fact.attrs["size"] for fact in RUN.parse_output(text) if fact.key == "nccl.busbw_at"] == [1 << 20, 1 << 21]

@@ -11,7 +11,7 @@ from tools.fact import Fact, Status
 
 
 def smi(text: str) -> tuple[Fact, ...]:
-    return CHECKS["smi"].read(text)
+    return CHECKS["smi"].parse_output(text)
 
 
 def one(facts: tuple[Fact, ...], key: str, device: str | None = None) -> Fact:
@@ -151,7 +151,7 @@ def test_a_gpu_that_answers_every_field_with_an_error_counts_as_lost() -> None:
 )
 def test_what_nvidia_smi_complains_of_is_a_finding(text: str, error: str, more: dict[str, object]) -> None:
     for check in ("smi", "topo", "nvlink"):
-        facts = {fact.key: fact.value for fact in CHECKS[check].read(text)}
+        facts = {fact.key: fact.value for fact in CHECKS[check].parse_output(text)}
         assert facts == {"smi.error": error, **more}
 
 
@@ -182,16 +182,16 @@ def test_fewer_gpus_than_attached_are_told_and_not_numbered() -> None:
 
 
 def test_the_matrix_tells_who_reaches_whom() -> None:
-    facts = CHECKS["topo"].read(TOPO)
+    facts = CHECKS["topo"].parse_output(TOPO)
     assert {fact.device: fact.value for fact in facts if fact.key == "topo.nvlinked"} == {"gpu0": 1, "gpu1": 1, "gpu2": 0}
     assert {fact.device: fact.value for fact in facts if fact.key == "topo.missing"} == {"gpu0": False, "gpu1": False, "gpu2": True}
     assert {fact.device: fact.value for fact in facts if fact.key == "topo.nvlink_width"} == {"gpu0": 18, "gpu1": 18}
     assert one(facts, "topo.nics").value == 1
-    assert CHECKS["topo"].read(TOPO[: TOPO.index("GPU2\tSYS")])[0].status is Status.UNREADABLE
+    assert CHECKS["topo"].parse_output(TOPO[: TOPO.index("GPU2\tSYS")])[0].status is Status.UNREADABLE
 
 
 def test_links_are_counted_by_state_and_by_error() -> None:
-    status = CHECKS["nvlink"].read(NVLINK_STATUS)
+    status = CHECKS["nvlink"].parse_output(NVLINK_STATUS)
     assert {fact.device: fact.value for fact in status if fact.key == "nvlink.active" and fact.status is Status.OK} == {
         "gpu0": 2,
         "gpu2": 0,
@@ -199,7 +199,7 @@ def test_links_are_counted_by_state_and_by_error() -> None:
     assert one(status, "nvlink.speed", "gpu0").value == 25.781
     assert one(status, "nvlink.inactive", "gpu0").attrs == {"links": [2]}
     assert one(status, "nvlink.active", "gpu1").status is Status.ABSENT
-    errors = CHECKS["nvlink"].read(NVLINK_ERRORS)
+    errors = CHECKS["nvlink"].parse_output(NVLINK_ERRORS)
     assert {fact.key: fact.value for fact in errors} == {
         "nvlink.replay_errors": 4,
         "nvlink.recovery_errors": 1,
@@ -220,7 +220,7 @@ def test_a_word_in_place_of_a_value_never_becomes_another_value(driver: str) -> 
     text = text.replace("<attached_gpus>8", "<attached_gpus>1")
 
     def known(said: str) -> set[tuple[str, str | None, str]]:
-        facts = CHECKS["smi"].read(said)
+        facts = CHECKS["smi"].parse_output(said)
         return {(fact.key, fact.device, repr(fact.value)) for fact in facts if fact.status is Status.OK and fact.key != "gpu.field_errors"}
 
     whole = known(text)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.engine.abnormal import is_odd
+from graph.engine.abnormal import is_abnormal
 from kb.taxonomy.reader import load_taxonomy
 from tests.support import samples_checks as samples
 from tools.checks import CHECKS
@@ -14,7 +14,7 @@ from tools.fact import Fact, Status
 
 def read(check: str, *texts: str) -> list[Fact]:
     """What a check makes of its commands' outputs."""
-    facts = [fact for text in texts for fact in CHECKS[check].read(text)]
+    facts = [fact for text in texts for fact in CHECKS[check].parse_output(text)]
     settle = CHECKS[check].settle
     return list(settle(facts)) if settle else facts
 
@@ -222,7 +222,7 @@ def test_what_slurm_itself_says_of_a_node_is_told_from_what_people_do(reason: st
     found = read("sched", f"NodeName=gpu-003 State=IDLE+DRAIN+INVALID_REG Partitions=train Reason={reason}\n")
     (why,) = [fact for fact in found if fact.key == "sched.reason"]
     assert values(found)["sched.state", None] == "IDLE+DRAIN+INVALID_REG"
-    assert (why.value, why.attrs.get("told"), bool(why.attrs["by"]), is_odd(why)) == (reason.partition(" [")[0], told, True, bool(told))
+    assert (why.value, why.attrs.get("told"), bool(why.attrs["by"]), is_abnormal(why)) == (reason.partition(" [")[0], told, True, bool(told))
 
 
 @pytest.mark.parametrize(

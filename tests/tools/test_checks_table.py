@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from kb.keys import find
+from kb.keys import find_key
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.row import SLOTS, BadSlot, Check
+from tools.checks.row import SLOT_PATTERNS, BadSlot, Check
 from tools.checks.smi.fields import FIELDS
 
 PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip
@@ -38,8 +38,8 @@ def test_every_command_can_be_filled_and_takes_no_shell(check: Check) -> None:
     assert len({command.name for command in check.commands}) == len(check.commands)
     for command in check.commands:
         assert re.fullmatch(r"[a-z]+", command.name)
-        assert {slot for word in command.argv for slot in re.findall(r"{([a-z_]+)}", word)} <= set(SLOTS)
-        argv = command.fill(FILLED)
+        assert {slot for word in command.argv for slot in re.findall(r"{([a-z_]+)}", word)} <= set(SLOT_PATTERNS)
+        argv = command.fill_argv(FILLED)
         assert argv[0]
         assert not any(re.search(r"[|;&$`<>\n]", word) for word in argv)
         assert argv[0] not in ("sh", "bash", "sudo")
@@ -49,25 +49,25 @@ def test_a_slot_that_is_missing_or_hostile_is_refused() -> None:
     command = CHECKS["nccl1"].commands[0]
     for gpus in ("", "0", "8; reboot", "8 8"):
         with pytest.raises(BadSlot, match="gpus"):
-            command.fill({**FILLED, "gpus": gpus})
+            command.fill_argv({**FILLED, "gpus": gpus})
     with pytest.raises(BadSlot, match="job_logs"):
-        CHECKS["joblog"].commands[0].fill({"job_logs": "/var/../etc"})
+        CHECKS["joblog"].commands[0].fill_argv({"job_logs": "/var/../etc"})
 
 
 @pytest.mark.parametrize("check", EVERY)
 def test_every_key_a_check_establishes_is_in_the_vocabulary(check: Check) -> None:
     assert check.asks.endswith("?")
     assert len(set(check.establishes)) == len(check.establishes)
-    unknown = [key for key in check.establishes if find(key) is None]
+    unknown = [key for key in check.establishes if find_key(key) is None]
     assert not unknown
 
 
 def test_every_field_of_nvidia_smi_has_a_key_a_type_and_a_path() -> None:
     for row in FIELDS:
-        assert find(row.key) is not None, row
+        assert find_key(row.key) is not None, row
         assert row.reads in ("int", "float", "flag", "text"), row
         kind = {"flag": "bool", "text": "str"}.get(row.reads, row.reads)
-        known = find(row.key)
+        known = find_key(row.key)
         assert known is not None
         assert known.kind == kind, row
         assert row.paths
@@ -78,15 +78,15 @@ def test_every_field_of_nvidia_smi_has_a_key_a_type_and_a_path() -> None:
 def test_what_the_parsers_emit_is_what_the_row_promises(check: Check) -> None:
     emitted = []
     for sample in SAMPLES[check.id]:
-        facts = check.read(sample)
+        facts = check.parse_output(sample)
         facts = tuple(check.settle(facts)) if check.settle else facts
         emitted += [fact for fact in facts if fact.key]
         assert emitted, f"{check.id} reads nothing of {sample[:60]!r}"
     assert {fact.check for fact in emitted} == {check.id}
     for fact in emitted:
-        row = find(fact.key)
+        row = find_key(fact.key)
         assert row is not None, fact.key
-        promised = {name for name in check.establishes if find(name) == row}
+        promised = {name for name in check.establishes if find_key(name) == row}
         assert promised, f"{check.id} emits {fact.key} without promising it"
         kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": float, "bool": bool, "str": str, "list": list}
         if fact.value is not None:
@@ -97,7 +97,7 @@ def test_what_the_parsers_emit_is_what_the_row_promises(check: Check) -> None:
 @pytest.mark.parametrize("check", EVERY)
 def test_foreign_and_empty_texts_are_refused_with_a_reason(check: Check) -> None:
     for text in ("", "\n\n", "Permission denied\n", "command not found\n", "\0\0\0", "{}"):
-        facts = check.read(text)
+        facts = check.parse_output(text)
         assert all(fact.line for fact in facts if not fact.key)
         if check.id != "joblog":
             assert [fact.status.blind for fact in facts] == [True], (text, facts)

@@ -10,7 +10,7 @@ from tests.project.captures_report import outputs
 from tests.support.fakes_cluster import cluster, everything
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.clean import clean
+from tools.checks.clean import clean_output
 from tools.fact import Fact, Status
 
 
@@ -53,7 +53,7 @@ PUBLISHED = [(f"{kind}: {name}", check, text) for kind, name, check, text in (ou
 
 @cache
 def read(check: str, text: str) -> frozenset[tuple[str, str | None, str]]:
-    return frozenset(known(CHECKS[check].read(text)))
+    return frozenset(known(CHECKS[check].parse_output(text)))
 
 
 def known(facts: tuple[Fact, ...]) -> set[tuple[str, str | None, str]]:
@@ -84,7 +84,7 @@ def test_a_launcher_s_tags_glued_to_the_rows_change_nothing(tag: str) -> None:
 @pytest.mark.parametrize("check", CHECKS)
 def test_damaged_bytes_never_make_a_count_that_is_trusted(check: str) -> None:
     for name, _, text in (row for row in OURS if row[1] == check and read(*row[1:])):
-        got = CHECKS[check].read(text[: len(text) // 2] + "\ufffd" + text[len(text) // 2 :])
+        got = CHECKS[check].parse_output(text[: len(text) // 2] + "\ufffd" + text[len(text) // 2 :])
         match CHECKS[check].damage:
             case "refuse":
                 assert [fact.status.blind for fact in got] == [True], name
@@ -95,8 +95,8 @@ def test_damaged_bytes_never_make_a_count_that_is_trusted(check: str) -> None:
 
 def test_only_what_stands_around_is_taken_away() -> None:
     inside = "one\nroot@gpu-001:~# nvidia-smi\nsudo: unable to resolve host x\ntwo\n"
-    assert clean(inside) == inside
-    assert clean("") == clean("root@n1:~# ls\n") == ""
+    assert clean_output(inside) == inside
+    assert clean_output("") == clean_output("root@n1:~# ls\n") == ""
     for text in ("# nThread 1 nGpus 8\n#\n", "alice@example.org wrote: # of GPUs\n", "\n", "a", "$ 5\n"):
-        assert clean(text) == text
-    assert clean("root@n1:/var/log # \nroot@n1:~$ dmesg\nline\n[root@n1 ~]# ") == "line\n"
+        assert clean_output(text) == text
+    assert clean_output("root@n1:/var/log # \nroot@n1:~$ dmesg\nline\n[root@n1 ~]# ") == "line\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kb.address import bdf
-from tools.devices import missing_gpus, name_devices
+from kb.address import normalize_bdf
+from tools.devices import find_missing_gpus, name_devices
 from tools.fact import Fact
 
 BUS = tuple(f"0000:{bus}:00.0" for bus in ("19", "3b", "4c", "5d"))
@@ -28,17 +28,17 @@ def devices(facts: list[Fact], key: str) -> list[str | None]:
 
 @pytest.mark.parametrize("text", ["00000000:9B:00.0", "PCI:0000:9b:00", "9b:00.0", "0000:9b:00.0", "9B:00"])
 def test_an_address_has_one_spelling(text: str) -> None:
-    assert bdf(text) == "0000:9b:00.0"
+    assert normalize_bdf(text) == "0000:9b:00.0"
 
 
 @pytest.mark.parametrize("text", ["10000:9b:00.0", "00010000:9B:00", "PCI:00010000:9b:00.0"])
 def test_a_domain_beyond_four_digits_keeps_all_of_them(text: str) -> None:
-    assert bdf(text) == "10000:9b:00.0"
+    assert normalize_bdf(text) == "10000:9b:00.0"
 
 
 @pytest.mark.parametrize("text", ["", "gpu5", "0000:9b", "zz:00.0", "0000:9b:00.0.1"])
 def test_what_is_no_address_is_none(text: str) -> None:
-    assert bdf(text) is None
+    assert normalize_bdf(text) is None
 
 
 def test_an_address_becomes_the_gpu_that_nvidia_smi_lists_there() -> None:
@@ -84,12 +84,12 @@ def test_an_order_of_nvidia_smi_s_own_is_kept() -> None:
 
 def test_a_gpu_that_is_not_listed_is_told_by_name() -> None:
     facts = name_devices([*listed(BUS[0], BUS[2], BUS[3]), *pci(*BUS)], BUS)
-    assert [(fact.key, fact.device) for fact in missing_gpus(facts, BUS)] == [("gpu.missing", "gpu1")]
+    assert [(fact.key, fact.device) for fact in find_missing_gpus(facts, BUS)] == [("gpu.missing", "gpu1")]
     gone = name_devices([*listed(BUS[0], BUS[2], BUS[3]), *pci(BUS[0], BUS[2], BUS[3])], BUS)
-    assert {(fact.key, fact.device) for fact in missing_gpus(gone, BUS)} == {("gpu.missing", "gpu1"), ("pcie.absent", "gpu1")}
-    assert missing_gpus(name_devices([*listed(BUS[0]), *pci(*BUS[:2])])) != []
-    assert missing_gpus([], BUS) == []
-    assert missing_gpus(listed("0000:01:00.0"), BUS) == []
+    assert {(fact.key, fact.device) for fact in find_missing_gpus(gone, BUS)} == {("gpu.missing", "gpu1"), ("pcie.absent", "gpu1")}
+    assert find_missing_gpus(name_devices([*listed(BUS[0]), *pci(*BUS[:2])])) != []
+    assert find_missing_gpus([], BUS) == []
+    assert find_missing_gpus(listed("0000:01:00.0"), BUS) == []
 
 
 HCAS = dict(enumerate(("18", "3a", "4d", "5c", "9a", "ba", "cc", "dc")))

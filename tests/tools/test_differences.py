@@ -9,12 +9,12 @@ from tools.fact import Fact
 def test_hosts_stand_with_their_value_and_those_without_the_setting_under_none() -> None:
     table = ValuesByHost()
     for host, version in (("n1", "550"), ("n2", "535"), ("n3", "550")):
-        table.add("smi", host, {("driver.version", ""): [version]})
-    table.add("smi", "n4", {})
-    table.add("lspci", "n5", {})
-    [(setting, values)] = table.settings()
+        table.add_host("smi", host, {("driver.version", ""): [version]})
+    table.add_host("smi", "n4", {})
+    table.add_host("lspci", "n5", {})
+    [(setting, values)] = table.iter_settings()
     assert setting == ("smi", "driver.version", "")
-    assert {tuple(said): table.hosts(mask) for said, mask in values.items()} == {("550",): ["n1", "n3"], ("535",): ["n2"], (): ["n4"]}
+    assert {tuple(said): table.list_hosts(mask) for said, mask in values.items()} == {("550",): ["n1", "n3"], ("535",): ["n2"], (): ["n4"]}
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
-from tools.acting.build import ActionWanted, HostSeen, build, via_of
-from tools.acting.cancels import Cancels, would_cancel
-from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
-from tools.acting.deletes import Deletes, OldFile, would_delete
-from tools.acting.dry_run import preview
-from tools.acting.kit import current_version
-from tools.acting.scheduled import DRAINED, drained
+from tools.acting.build import ActionRequest, HostIdentity, build_action, find_execution_host
+from tools.acting.cancels import CancelPreview, preview_cancel
+from tools.acting.conditions import PLAIN_READS, ConditionResult, is_condition_met, read_condition, find_unmet_conditions
+from tools.acting.deletes import DeletePreview, OldFile, preview_delete
+from tools.acting.dry_run import preview_conditions
+from tools.acting.kit import get_current_kit_version
+from tools.acting.scheduled import SLURM_DRAINED, read_drain_status
 from tools.action import Action, Condition
 from tools.inventory.hosts import parse_inventory
-from tools.nodekit.generate import ACT, FUNCTIONS, LOOK
+from tools.nodekit.generate import ACT_COMMAND, CONDITION_FUNCTIONS, LOOK_COMMAND
 from tools.remedies import REMEDIES
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 FLEET = parse_inventory({"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "heads": {"hosts": "head"}}})
 BDF = "0000:9b:00.0"
@@ -40,18 +40,18 @@ BOOT_READ = "cat /proc/sys/kernel/random/boot_id"
 class Fleet:
     """Hosts that answer by command line."""
 
-    answers: Mapping[tuple[str, str], Ran | str | Unreachable]
+    answers: Mapping[tuple[str, str], CommandResult | str | Unreachable]
     asked: list[tuple[str, str]] = field(default_factory=list)
-    kit: Ran = field(default_factory=lambda: Ran(current_version().encode()))
+    kit: CommandResult = field(default_factory=lambda: CommandResult(get_current_kit_version().encode()))
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
-        if tuple(argv) == (*ACT, "version"):
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
+        if tuple(argv) == (*ACT_COMMAND, "version"):
             return self.kit
         self.asked.append((host, " ".join(argv)))
-        answer = self.answers.get(self.asked[-1], Ran(b"", b"command not found", 127))
+        answer = self.answers.get(self.asked[-1], CommandResult(b"", b"command not found", 127))
         if isinstance(answer, Unreachable):
             raise answer
-        return Ran(answer.encode()) if isinstance(answer, str) else answer
+        return CommandResult(answer.encode()) if isinstance(answer, str) else answer
 
     async def aclose(self) -> None:
         return None
@@ -59,17 +59,17 @@ class Fleet:
 
 def _action(remedy: str, **args: str) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts["gpu-001"]
-    return build(ActionWanted(remedy, args, "inc-1"), host, via_of(row, host, FLEET.hosts), HostSeen(BOOT), policy="p", catalogue="c")
+    return build_action(ActionRequest(remedy, args, "inc-1"), host, find_execution_host(row, host, FLEET.hosts), HostIdentity(BOOT), policy="p", catalogue="c")
 
 
 async def test_every_condition_is_told_with_what_was_seen() -> None:
     fleet = Fleet(
         {("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "4711\n4712\n", ("head", SINFO): row("drained", "idle+drain") * 2}
     )
-    assert await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
-        ConditionSeen("not booted since it was looked at", True, BOOT),
-        ConditionSeen("no process uses this GPU", False, "4711\n4712"),
-        ConditionSeen("the node is drained and runs no job", True, "drained idle+drain", "drained"),
+    assert await preview_conditions(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
+        ConditionResult("not booted since it was looked at", True, BOOT),
+        ConditionResult("no process uses this GPU", False, "4711\n4712"),
+        ConditionResult("the node is drained and runs no job", True, "drained idle+drain", "drained"),
     ]
     assert fleet.asked == [("gpu-001", BOOT_READ), ("gpu-001", QUERY), ("head", SINFO)]
 
@@ -78,14 +78,14 @@ async def test_every_condition_is_told_with_what_was_seen() -> None:
     "answer",
     [
         Unreachable("gpu-001", "no route"),
-        Ran(b"", exit_status=None),
-        Ran(b"", b"nvidia-smi: not found", 127),
-        Ran(b"", timed_out=True, exit_status=124),
+        CommandResult(b"", exit_status=None),
+        CommandResult(b"", b"nvidia-smi: not found", 127),
+        CommandResult(b"", timed_out=True, exit_status=124),
     ],
 )
 async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -> None:
     fleet = Fleet({("gpu-001", BOOT_READ): answer, ("gpu-001", QUERY): answer, ("head", SINFO): answer})
-    seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
+    seen = await preview_conditions(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [None, None, None]
     assert all(one.saw for one in seen)
 
@@ -93,29 +93,29 @@ async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -
 @pytest.mark.parametrize(
     ("kit", "says", "saw"),
     [
-        (Ran(b"0123456789ab\n"), "its node kit is this RackMedic's", "version 0123456789ab, not"),
-        (Ran(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
+        (CommandResult(b"0123456789ab\n"), "its node kit is this RackMedic's", "version 0123456789ab, not"),
+        (CommandResult(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
     ],
 )
-async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: Ran, says: str, saw: str) -> None:
+async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: CommandResult, says: str, saw: str) -> None:
     fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): row("drained", "idle+drain")}, kit=kit)
-    seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
+    seen = await preview_conditions(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [True, False, True, True]
     assert seen[1].says == says
     assert seen[1].saw.startswith(saw)
 
 
 async def test_another_boot_shows() -> None:
-    seen = await preview(_action("reboot"), Fleet({("gpu-001", BOOT_READ): OTHER_BOOT}), controller="head")
+    seen = await preview_conditions(_action("reboot"), Fleet({("gpu-001", BOOT_READ): OTHER_BOOT}), controller="head")
     assert (seen[0].ok, seen[0].saw) == (False, OTHER_BOOT)
 
 
 async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_what_fails_is_told() -> None:
     action = _action("gpu_reset", bdf=BDF)
-    assert await unmet(action, Fleet({("head", SINFO): row("drained*", "idle+drain+not_responding")}), controller="head") == []
+    assert await find_unmet_conditions(action, Fleet({("head", SINFO): row("drained*", "idle+drain+not_responding")}), controller="head") == []
     fleet = Fleet({("head", SINFO): row("draining", "allocated+drain")})
-    assert [(one.ok, one.saw) for one in await unmet(action, fleet, controller="head")] == [(False, "draining allocated+drain")]
-    assert [one.ok for one in await unmet(action, Fleet({}), controller="head")] == [None]
+    assert [(one.ok, one.saw) for one in await find_unmet_conditions(action, fleet, controller="head")] == [(False, "draining allocated+drain")]
+    assert [one.ok for one in await find_unmet_conditions(action, Fleet({}), controller="head")] == [None]
     assert fleet.asked == [("head", SINFO)]
 
 
@@ -139,7 +139,7 @@ async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_
     ],
 )
 def test_a_node_of_several_partitions_is_drained_when_all_of_them_say_so(printed: str, ok: bool) -> None:
-    assert holds(DRAINED, printed.strip()) is ok
+    assert is_condition_met(SLURM_DRAINED, printed.strip()) is ok
 
 
 async def test_what_stands_in_the_way_is_told_in_slurms_word_and_a_word_that_hides_a_job_with_the_whole_state() -> None:
@@ -149,7 +149,7 @@ async def test_what_stands_in_the_way_is_told_in_slurms_word_and_a_word_that_hid
         (row("drained", "idle+drain") * 40 + row("idle", "idle"), "drained\nidle"),
         (row("inval", "mixed+drain+invalid_reg") * 3, "inval (mixed+drain+invalid_reg)"),
     ):
-        seen = await drained(host, Fleet({("head", SINFO): printed}))
+        seen = await read_drain_status(host, Fleet({("head", SINFO): printed}))
         assert (seen.ok, seen.saw) == (False, told)
 
 
@@ -179,28 +179,28 @@ async def test_a_plain_read_sees_what_the_kits_function_sees(
     body = (tmp_path / "sbin/rackmedic-act").read_text().split("# --- what a condition may ask")[1].split("# --- remedies")[0]
     script = f"say() {{ printf '%s\\n' \"$*\"; }}\nPROC={tmp_path}/proc\n# {body}\n{words[0][1:]} {words[1]}"
     told = subprocess.run(["dash", "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-    missing = Ran(b"", f"cat: /proc/{file}: No such file or directory\n".encode(), 1)
+    missing = CommandResult(b"", f"cat: /proc/{file}: No such file or directory\n".encode(), 1)
     fleet = Fleet({("gpu-001", f"cat /proc/{file}"): missing if text is None else text})
-    seen = await see(Condition("node", "it is so", words, prints), "gpu-001", fleet)
-    assert (told, seen) == (prints, ConditionSeen("it is so", True, prints))
+    seen = await read_condition(Condition("node", "it is so", words, prints), "gpu-001", fleet)
+    assert (told, seen) == (prints, ConditionResult("it is so", True, prints))
 
 
 def test_every_function_of_the_kit_has_a_plain_read() -> None:
-    assert [name.removeprefix("@") for name in PLAIN_READS] == list(FUNCTIONS)
+    assert [name.removeprefix("@") for name in PLAIN_READS] == list(CONDITION_FUNCTIONS)
 
 
 @pytest.mark.parametrize("stderr", [b"cat: /proc/4711/stat: Permission denied\n", b""])
 async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None:
-    fleet = Fleet({("gpu-001", "cat /proc/4711/stat"): Ran(b"", stderr, 1)})
-    assert (await see(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", fleet)).ok is None
+    fleet = Fleet({("gpu-001", "cat /proc/4711/stat"): CommandResult(b"", stderr, 1)})
+    assert (await read_condition(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", fleet)).ok is None
     assert (
-        await see(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"}))
+        await read_condition(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"}))
     ).ok is None
 
 
 # -- what would be deleted ----------------------------------------------------------------------------------------------------
 
-FILES = " ".join((*LOOK, "cleanup.preview", "72"))
+FILES = " ".join((*LOOK_COMMAND, "cleanup.preview", "72"))
 ANSWER = "end 0\ntotal 3214 125600000000\nfile 6000 41875931136 train /tmp/ckpt 1.pt\nfile 4400 8192 root /var/crash/a\n"
 
 
@@ -209,16 +209,16 @@ ARRAY = "4711_1|RUNNING|alice|gpu-001\n4711_0|RUNNING|alice|gpu-[001-002]\n4711_
 
 
 async def test_what_a_cancel_would_end_is_counted_by_task_whose_and_where() -> None:
-    seen = await would_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): ARRAY}))
-    assert seen == Cancels({"RUNNING": 2, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002"))
-    assert await would_cancel(_action("gpu_reset", bdf=BDF), Fleet({})) is None
+    seen = await preview_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): ARRAY}))
+    assert seen == CancelPreview({"RUNNING": 2, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002"))
+    assert await preview_cancel(_action("gpu_reset", bdf=BDF), Fleet({})) is None
 
 
 @pytest.mark.parametrize(
-    "answer", [Unreachable("head", "no route"), Ran(b"", exit_status=None), Ran(b"", b"Invalid job id", 1), "4711|R|a|n[3-1\n"]
+    "answer", [Unreachable("head", "no route"), CommandResult(b"", exit_status=None), CommandResult(b"", b"Invalid job id", 1), "4711|R|a|n[3-1\n"]
 )
-async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: Ran | Unreachable | str) -> None:
-    seen = await would_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): answer}))
+async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: CommandResult | Unreachable | str) -> None:
+    seen = await preview_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): answer}))
     assert seen
     assert seen.why
     assert not seen.states
@@ -226,9 +226,9 @@ async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: Ran | Unre
 
 async def test_what_a_cleanup_would_delete_is_read_with_its_own_hours() -> None:
     largest = (OldFile("/tmp/ckpt 1.pt", 41875931136, "train", 6000), OldFile("/var/crash/a", 8192, "root", 4400))
-    assert await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER})) == Deletes(3214, 125600000000, largest)
+    assert await preview_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER})) == DeletePreview(3214, 125600000000, largest)
     fleet = Fleet({})
-    assert await would_delete(_action("gpu_reset", bdf=BDF), fleet) is None
+    assert await preview_delete(_action("gpu_reset", bdf=BDF), fleet) is None
     assert fleet.asked == []
 
 
@@ -236,21 +236,21 @@ async def test_what_a_cleanup_would_delete_is_read_with_its_own_hours() -> None:
     ("answer", "why"),
     [
         (Unreachable("gpu-001", "no route to host"), "no route to host"),
-        (Ran(b"", b"usage: rackmedic-look CHECK.NAME | version\n", 64), "its node kit is older than this question"),
-        (Ran(b"", b"sudo: a password is required\n", 1), "sudo: a password is required"),
-        (Ran(b"", b"", 124, timed_out=True), "no answer in time"),
-        (Ran(ANSWER.encode(), b"", None), "no answer in time"),
+        (CommandResult(b"", b"usage: rackmedic-look CHECK.NAME | version\n", 64), "its node kit is older than this question"),
+        (CommandResult(b"", b"sudo: a password is required\n", 1), "sudo: a password is required"),
+        (CommandResult(b"", b"", 124, timed_out=True), "no answer in time"),
+        (CommandResult(ANSWER.encode(), b"", None), "no answer in time"),
         (ANSWER.replace("end 0\n", ""), "an answer of another shape"),
         (ANSWER + "file 1 1 root /a\n" * 99, "an answer of another shape"),
         (ANSWER.replace("6000", "-1"), "an answer of another shape"),
         ("", "an answer of another shape"),
     ],
 )
-async def test_what_would_be_deleted_and_could_not_be_read_is_said(answer: Ran | str | Unreachable, why: str) -> None:
-    assert await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): answer})) == Deletes(why=why)
+async def test_what_would_be_deleted_and_could_not_be_read_is_said(answer: CommandResult | str | Unreachable, why: str) -> None:
+    assert await preview_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): answer})) == DeletePreview(why=why)
 
 
 async def test_a_search_that_ran_out_of_time_is_not_whole() -> None:
-    seen = await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER.replace("end 0", "end 124")}))
+    seen = await preview_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER.replace("end 0", "end 124")}))
     assert seen is not None
     assert (seen.files, seen.whole) == (3214, False)

@@ -11,15 +11,15 @@ from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
-from tools.fact import Fact, Status, blind
-from tools.fleet.answers import Ask
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.fleet.holds import LocalHolds
-from tools.fleet.idle import use_of
-from tools.fleet.skipped import is_missing
+from tools.fleet.holds import LocalGpuReservations
+from tools.fleet.idle import classify_gpu_use
+from tools.fleet.skipped import is_missing_program
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import load_skus
-from tools.transport import Ran, Transport
+from tools.transport import CommandResult, Transport
 
 IDLE = [
     Fact("smi", "gpu.processes", 0, "gpu0"),
@@ -45,11 +45,11 @@ class Listening:
 
     clock = "virtual"
 
-    def __init__(self, of: Cluster, instead: dict[str, Ran] | None = None) -> None:
+    def __init__(self, of: Cluster, instead: dict[str, CommandResult] | None = None) -> None:
         self._inner, self.asked, self.instead = InProcess(of), list[tuple[str, ...]](), instead or {}
         self.running, self.most = 0, 0
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append(tuple(argv))
         self.running += argv[0] in ("nvbandwidth", "dcgmi")
         self.most = max(self.most, self.running)
@@ -63,11 +63,11 @@ class Listening:
 
 
 def test_idle_is_what_was_seen_to_be_idle() -> None:
-    assert use_of(IDLE).why == ""
-    assert use_of([]).why == "not_known"
-    assert use_of([blind("smi", Status.TIMEOUT, "no answer within 20 s")]).why == "not_known"
-    assert use_of([Fact("smi", "smi.error", "driver_library_mismatch")]).why == "not_known"
-    assert use_of([Fact("smi", "smi.error", "driver_not_loaded")]).why == ""
+    assert classify_gpu_use(IDLE).why == ""
+    assert classify_gpu_use([]).why == "not_known"
+    assert classify_gpu_use([build_unobserved_fact("smi", Status.TIMEOUT, "no answer within 20 s")]).why == "not_known"
+    assert classify_gpu_use([Fact("smi", "smi.error", "driver_library_mismatch")]).why == "not_known"
+    assert classify_gpu_use([Fact("smi", "smi.error", "driver_not_loaded")]).why == ""
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_idle_is_what_was_seen_to_be_idle() -> None:
     ],
 )
 def test_any_sign_of_use_is_use(sign: Fact) -> None:
-    use = use_of([*IDLE, sign])
+    use = classify_gpu_use([*IDLE, sign])
     assert use.why == "busy"
     assert "gpu3" in use.says
 
@@ -90,7 +90,7 @@ def test_any_sign_of_use_is_use(sign: Fact) -> None:
 async def test_on_gpus_in_use_nothing_is_run(check: str) -> None:
     of = cluster(nodes=2)
     wire = Listening(of)
-    wave = await fleet(of, wire).look("i", [Ask("n0", check)])
+    wave = await fleet(of, wire).run_checks("i", [CheckRequest("n0", check)])
     (fact,) = wave.facts
     assert (fact.key, fact.value, fact.host) == ("check.skipped", "busy", "n0")
     assert "in use" in wave.answers[0].could_not
@@ -99,28 +99,28 @@ async def test_on_gpus_in_use_nothing_is_run(check: str) -> None:
 
 @pytest.mark.parametrize("check", ONCE)
 async def test_on_idle_gpus_it_runs(check: str) -> None:
-    wave = await fleet(ended()).look("i", [Ask("n0", check)])
+    wave = await fleet(ended()).run_checks("i", [CheckRequest("n0", check)])
     assert not [fact for fact in wave.facts if fact.key == "check.skipped"]
     assert [fact for fact in wave.facts if fact.status is Status.OK]
 
 
 async def test_people_may_permit_it_on_gpus_in_use() -> None:
-    wave = await fleet(cluster(nodes=2)).look("i", [Ask("n0", "gemm")], permitted=True)
+    wave = await fleet(cluster(nodes=2)).run_checks("i", [CheckRequest("n0", "gemm")], permitted=True)
     assert len([fact for fact in wave.facts if fact.key == "gemm.tflops"]) == 8
 
 
 async def test_of_several_hosts_the_busy_ones_are_left_out() -> None:
     of = cluster("N05", nodes=5)
-    wave = await fleet(of).look("i", [Ask(host, "nccl2") for host in of.hosts])
+    wave = await fleet(of).run_checks("i", [CheckRequest(host, "nccl2") for host in of.hosts])
     assert {(fact.key, fact.value) for fact in wave.facts} == {("check.skipped", "busy")}
 
 
 async def test_it_is_looked_at_anew_each_time_however_lately_one_looked() -> None:
     wire = Listening(ended())
     it = fleet(ended(), wire)
-    await it.look("i", [Ask("n0", "smi"), Ask("n0", "procs")])
+    await it.run_checks("i", [CheckRequest("n0", "smi"), CheckRequest("n0", "procs")])
     before = wire.asked.count(("nvidia-smi", "-q", "-x"))
-    await it.look("i", [Ask("n0", "bw")])
+    await it.run_checks("i", [CheckRequest("n0", "bw")])
     assert wire.asked.count(("nvidia-smi", "-q", "-x")) == before + 1
 
 
@@ -128,18 +128,18 @@ async def test_two_checks_never_share_a_host() -> None:
     of = ended()
     wire = Listening(of)
     it = fleet(of, wire)
-    waves = await asyncio.gather(*(it.look("i", [Ask("n0", check)]) for check in ("bw", "p2p", "dcgm1")))
+    waves = await asyncio.gather(*(it.run_checks("i", [CheckRequest("n0", check)]) for check in ("bw", "p2p", "dcgm1")))
     assert wire.most == 1
     skipped = [fact for wave in waves for fact in wave.facts if fact.key == "check.skipped"]
     assert {fact.value for fact in skipped} == {"busy"}
     assert "another exclusive check" in skipped[0].line
-    again = await it.look("i", [Ask("n0", "p2p")])
+    again = await it.run_checks("i", [CheckRequest("n0", "p2p")])
     assert not [fact for fact in again.facts if fact.key == "check.skipped"]
 
 
 async def test_a_check_that_breaks_gives_its_host_back() -> None:
     class Breaks(Listening):
-        async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
             if argv[0] == "nvbandwidth":
                 raise RuntimeError("bug")
             return await super().run(host, argv, timeout=timeout, cap=cap)
@@ -147,23 +147,23 @@ async def test_a_check_that_breaks_gives_its_host_back() -> None:
     of = ended()
     it = fleet(of, Breaks(of))
     with pytest.raises(RuntimeError):
-        await it.look("i", [Ask("n0", "bw")])
-    wave = await it.look("i", [Ask("n0", "dcgm1")])
+        await it.run_checks("i", [CheckRequest("n0", "bw")])
+    wave = await it.run_checks("i", [CheckRequest("n0", "dcgm1")])
     assert not [fact for fact in wave.facts if fact.key == "check.skipped"]
 
 
 @pytest.mark.parametrize(
     "ran",
     [
-        Ran(b"", b"timeout: failed to run command 'nvbandwidth': No such file or directory\n", 127),
-        Ran(b"", b"bash: line 1: nvbandwidth: command not found\n", 127),
-        Ran(b"", b"nvbandwidth: error while loading shared libraries: libcudart.so.12: cannot open shared object file\n", 127),
+        CommandResult(b"", b"timeout: failed to run command 'nvbandwidth': No such file or directory\n", 127),
+        CommandResult(b"", b"bash: line 1: nvbandwidth: command not found\n", 127),
+        CommandResult(b"", b"nvbandwidth: error while loading shared libraries: libcudart.so.12: cannot open shared object file\n", 127),
     ],
 )
-async def test_a_missing_tool_is_not_healthy_and_says_how_to_get_it(ran: Ran) -> None:
-    assert is_missing(ran)
+async def test_a_missing_tool_is_not_healthy_and_says_how_to_get_it(ran: CommandResult) -> None:
+    assert is_missing_program(ran)
     of = ended()
-    wave = await fleet(of, Listening(of, {"nvbandwidth": ran})).look("i", [Ask("n0", "bw")])
+    wave = await fleet(of, Listening(of, {"nvbandwidth": ran})).run_checks("i", [CheckRequest("n0", "bw")])
     (fact,) = wave.facts
     assert (fact.key, fact.value) == ("check.skipped", "no_tool")
     assert "github.com/NVIDIA/nvbandwidth" in fact.line
@@ -172,15 +172,15 @@ async def test_a_missing_tool_is_not_healthy_and_says_how_to_get_it(ran: Ran) ->
 
 async def test_a_lease_of_a_dead_holder_ends_by_itself() -> None:
     now = [0.0]
-    holds = LocalHolds(clock=lambda: now[0])
-    token = await holds.take("n0", 60)
+    holds = LocalGpuReservations(clock=lambda: now[0])
+    token = await holds.reserve_host("n0", 60)
     assert token
-    assert await holds.take("n0", 60) is None
+    assert await holds.reserve_host("n0", 60) is None
     now[0] = 61.0
-    other = await holds.take("n0", 60)
+    other = await holds.reserve_host("n0", 60)
     assert other
-    await holds.give("n0", token)
-    assert await holds.take("n0", 60) is None
+    await holds.release_host("n0", token)
+    assert await holds.reserve_host("n0", 60) is None
 
 
 def test_every_exclusive_check_says_what_it_needs_and_ends_after_it_should() -> None:
@@ -193,7 +193,7 @@ def test_every_exclusive_check_says_what_it_needs_and_ends_after_it_should() -> 
 async def test_tests_under_load_print_the_same_for_the_same_seed() -> None:
     async def printed(seed: int) -> list[str]:
         of = cluster("G14", nodes=2, seed=seed)
-        wave = await fleet(of).look("i", [Ask("n0", check) for check in ONCE])
+        wave = await fleet(of).run_checks("i", [CheckRequest("n0", check) for check in ONCE])
         return [fact.line for fact in wave.facts]
 
     assert await printed(3) == await printed(3)

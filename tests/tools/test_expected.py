@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tools.expected import below_expected
+from tools.expected import find_below_expected
 from tools.fact import Fact, Status, Value
 
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -24,10 +24,10 @@ def gpu(product: str = A100, *, mhz: int = 200, idle: Value = False, device: str
 
 
 def test_a_busy_gpu_at_a_low_clock_is_told_with_what_it_computes_there() -> None:
-    [found] = below_expected(gpu())
+    [found] = find_below_expected(gpu())
     assert (found.key, found.host, found.device, found.value) == ("expect.compute", "n1", "gpu3", round(200 / 1410, 3))
     assert found.attrs == {"seen": 35.4, "expected": 250, "clock": 200, "usual": 1410}
-    assert found.in_words() == "gpu3 at an SM clock of 200 of 1410 MHz: 35.4 TFLOP/s of 250 expected"
+    assert found.format_sentence() == "gpu3 at an SM clock of 200 of 1410 MHz: 35.4 TFLOP/s of 250 expected"
     assert found.line == "gpu.clock.sm 200", "the line that shows it is the clock's"
 
 
@@ -47,7 +47,7 @@ def test_a_busy_gpu_at_a_low_clock_is_told_with_what_it_computes_there() -> None
     ids=["idle", "says not whether", "little lower", "unknown", "no model", "of before", "not read", "pasted", "no clock"],
 )
 def test_nobody_is_told_of_who_rests_or_is_not_known(facts: list[Fact]) -> None:
-    assert below_expected(facts) == []
+    assert find_below_expected(facts) == []
 
 
 def products(speeds: Sequence[float], product: str = A100, host: str = "n1") -> list[Fact]:
@@ -58,24 +58,24 @@ def products(speeds: Sequence[float], product: str = A100, host: str = "n1") -> 
 
 
 def test_products_are_held_to_most_gpus_of_the_same_model() -> None:
-    [found] = below_expected([*products([118, 119, 23, 118, 117]), fact("gpu.clock.sm", 200, "gpu2")])
+    [found] = find_below_expected([*products([118, 119, 23, 118, 117]), fact("gpu.clock.sm", 200, "gpu2")])
     assert (found.key, found.device, found.check, found.value) == ("expect.gemm", "gpu2", "gemm", round(23 / 118, 3))
     assert found.attrs == {"seen": 23.0, "expected": 118, "clock": 200, "usual": 1410}
-    assert found.in_words() == "gpu2 computes 23.0 TFLOP/s of 118 expected"
+    assert found.format_sentence() == "gpu2 computes 23.0 TFLOP/s of 118 expected"
 
 
 def test_few_peers_or_peers_of_another_model_say_nothing() -> None:
-    assert below_expected(products([118, 119, 23])) == []
-    assert below_expected([*products([118, 119, 117]), *products([23, 24, 22], "NVIDIA L40S", "n2")]) == []
+    assert find_below_expected(products([118, 119, 23])) == []
+    assert find_below_expected([*products([118, 119, 117]), *products([23, 24, 22], "NVIDIA L40S", "n2")]) == []
 
 
 @pytest.mark.parametrize(("product", "speed", "told"), [(A100, 6.2, True), (A100, 24.6, False), ("NVIDIA GB200", 60.0, False)])
 def test_copies_are_held_to_the_link(product: str, speed: float, told: bool) -> None:
     facts = [fact("gpu.product", product), fact("bw.h2d", speed, check="bw"), fact("bw.d2h", 24.0, check="bw")]
-    found = [row for row in below_expected(facts) if row.key == "expect.h2d"]
+    found = [row for row in find_below_expected(facts) if row.key == "expect.h2d"]
     assert bool(found) is told
     if told:
-        assert found[0].in_words() == "copies to gpu3 reach 6.2 GB/s of 26.1 expected over PCIe 4 x16"
+        assert found[0].format_sentence() == "copies to gpu3 reach 6.2 GB/s of 26.1 expected over PCIe 4 x16"
 
 
 def sums(busbw: float, ranks: int = 8, check: str = "nccl1", product: str = A100) -> list[Fact]:
@@ -84,13 +84,13 @@ def sums(busbw: float, ranks: int = 8, check: str = "nccl1", product: str = A100
 
 
 def test_an_all_reduce_within_a_host_is_held_to_its_nvlinks() -> None:
-    [found] = below_expected(sums(19.0))
+    [found] = find_below_expected(sums(19.0))
     assert (found.key, found.device, found.value) == ("expect.busbw", None, 0.079)
-    assert found.in_words() == "all-reduce of 8 GPUs reaches 19.0 GB/s of 240 expected"
-    assert below_expected(sums(233.0)) == []
-    assert below_expected(sums(360.0, product="NVIDIA H100 80GB HBM3")) == [], "a ring without the switches' sums is no fault"
+    assert found.format_sentence() == "all-reduce of 8 GPUs reaches 19.0 GB/s of 240 expected"
+    assert find_below_expected(sums(233.0)) == []
+    assert find_below_expected(sums(360.0, product="NVIDIA H100 80GB HBM3")) == [], "a ring without the switches' sums is no fault"
 
 
 @pytest.mark.parametrize("facts", [sums(19.0, ranks=1), sums(19.0, ranks=16), sums(19.0, check="nccl2"), sums(19.0, product="NVIDIA L40S")])
 def test_other_all_reduces_are_not_judged(facts: list[Fact]) -> None:
-    assert below_expected(facts) == []
+    assert find_below_expected(facts) == []

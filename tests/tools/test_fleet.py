@@ -15,12 +15,12 @@ from tools.checks import CHECKS
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import LANES, Answer, Ask, makespan
-from tools.fleet.fleet import FINISHED_AHEAD, Fleet
-from tools.fleet.reading import LONG
+from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, compute_makespan
+from tools.fleet.fleet import MAX_FINISHED_HOSTS, Fleet
+from tools.fleet.reading import MIN_THREAD_CHARS
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
-from tools.ssh.client import Limits
-from tools.transport import Ran, Unreachable
+from tools.ssh.client import SshLimits
+from tools.transport import CommandResult, Unreachable
 
 HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plain": {"hosts": "p1"}}})
 
@@ -30,11 +30,11 @@ class FakeHosts:
 
     clock = "virtual"
 
-    def __init__(self, answer: Callable[[str, tuple[str, ...]], Ran]) -> None:
+    def __init__(self, answer: Callable[[str, tuple[str, ...]], CommandResult]) -> None:
         self._answer = answer
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append((host, tuple(argv)))
         return self._answer(host, tuple(argv))
 
@@ -55,14 +55,14 @@ LOUD = Check("dmesg", "What?", (Command("ring", ("dmesg",), privileged=True),), 
 TABLE = {"smi": COUNT, "dmesg": LOUD}
 
 
-def fleet(answer: Callable[[str, tuple[str, ...]], Ran], inventory: Inventory = HOSTS) -> tuple[Fleet, FakeHosts, SetClock]:
+def fleet(answer: Callable[[str, tuple[str, ...]], CommandResult], inventory: Inventory = HOSTS) -> tuple[Fleet, FakeHosts, SetClock]:
     hosts, clock = FakeHosts(answer), SetClock()
     return Fleet(hosts, inventory, TABLE, MemoryEvidence(), clock), hosts, clock
 
 
 async def test_facts_come_with_host_time_and_the_digest_of_what_was_printed() -> None:
-    it, _, clock = fleet(lambda host, argv: Ran(b"8\n", seconds=3))
-    wave = await it.look("inc-1", [Ask("n1", "smi"), Ask("n2", "smi")])
+    it, _, clock = fleet(lambda host, argv: CommandResult(b"8\n", seconds=3))
+    wave = await it.run_checks("inc-1", [CheckRequest("n1", "smi"), CheckRequest("n2", "smi")])
     facts = {fact.host: fact for fact in wave.facts}
     assert facts["n1"].value == 8
     assert facts["n1"].time == clock.now()
@@ -76,11 +76,11 @@ async def test_facts_are_of_the_boot_that_the_host_named_last() -> None:
         "dmesg", "Which boot?", (Command("boot", ("boot",)),),
         (Format("boot", lambda text: True, lambda text: [Fact("dmesg", "host.boot_id", text.strip())]),), ("host.boot_id",), 1.0,
     )  # fmt: skip
-    hosts = FakeHosts(lambda host, argv: Ran(boots[0].encode()) if argv[-1] == "boot" else Ran(b"8"))
+    hosts = FakeHosts(lambda host, argv: CommandResult(boots[0].encode()) if argv[-1] == "boot" else CommandResult(b"8"))
     it = Fleet(hosts, HOSTS, {"smi": COUNT, "dmesg": named}, MemoryEvidence(), SetClock())
 
     async def told(check: str) -> set[str]:
-        return {fact.boot_id for fact in (await it.look("inc-1", [Ask("n1", check)], fresh=True)).facts}
+        return {fact.boot_id for fact in (await it.run_checks("inc-1", [CheckRequest("n1", check)], fresh=True)).facts}
 
     assert await told("smi") == {""}
     for boot in (*boots, boots[0]):
@@ -91,9 +91,9 @@ async def test_facts_are_of_the_boot_that_the_host_named_last() -> None:
 def test_a_fact_that_was_told_where_it_is_of_is_a_fact_like_any_other() -> None:
     when = SetClock().now()
     bare = Fact("smi", "gpu.temp.core", 40, "gpu1", unit="C", line="40 C", attrs={"bdf": "0000:19:00.0"})
-    told = bare.at("n1", time=when, boot_id="b", sha256="s")
+    told = bare.locate("n1", time=when, boot_id="b", sha256="s")
     assert told == replace(bare, host="n1", time=when, boot_id="b", sha256="s")
-    assert told.at("n2", time=when + timedelta(1)) == replace(told, host="n2", sha256="")
+    assert told.locate("n2", time=when + timedelta(1)) == replace(told, host="n2", sha256="")
     assert (type(told), repr(told), Fact.from_json(told.to_json())) == (Fact, repr(replace(told)), told)
     with pytest.raises(FrozenInstanceError):
         told.host = "n3"  # type: ignore[misc]
@@ -102,148 +102,148 @@ def test_a_fact_that_was_told_where_it_is_of_is_a_fact_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("ran", "status"),
     [
-        (Ran(b"", b"", 124, timed_out=True), Status.TIMEOUT),
-        (Ran(b"8", b"", None), Status.UNREACHABLE),
-        (Ran(b"", b"sudo: a password is required\n", 1), Status.DENIED),
-        (Ran(b"", b"bash: count: command not found\n", 127), Status.UNREADABLE),
-        (Ran(b"", b"", 0), Status.UNREADABLE),
-        (Ran(b"\xff\xfe\x00garbage", b"", 0), Status.UNREADABLE),
-        (Ran(b"1" * 1000, b"", None, truncated=True), Status.UNREADABLE),
+        (CommandResult(b"", b"", 124, timed_out=True), Status.TIMEOUT),
+        (CommandResult(b"8", b"", None), Status.UNREACHABLE),
+        (CommandResult(b"", b"sudo: a password is required\n", 1), Status.DENIED),
+        (CommandResult(b"", b"bash: count: command not found\n", 127), Status.UNREADABLE),
+        (CommandResult(b"", b"", 0), Status.UNREADABLE),
+        (CommandResult(b"\xff\xfe\x00garbage", b"", 0), Status.UNREADABLE),
+        (CommandResult(b"1" * 1000, b"", None, truncated=True), Status.UNREADABLE),
     ],
 )
-async def test_trouble_is_a_fact_and_never_healthy(ran: Ran, status: Status) -> None:
+async def test_trouble_is_a_fact_and_never_healthy(ran: CommandResult, status: Status) -> None:
     it, _, _ = fleet(lambda host, argv: ran)
-    [answer] = (await it.look("inc-1", [Ask("n1", "smi")])).answers
+    [answer] = (await it.run_checks("inc-1", [CheckRequest("n1", "smi")])).answers
     assert status in {fact.status for fact in answer.facts}
     assert answer.could_not
 
 
 async def test_a_check_whose_programs_are_all_missing_has_looked_at_nothing() -> None:
     optional = replace(COUNT, commands=(Command("query", ("count",), optional=True),))
-    asked = Fleet(FakeHosts(lambda host, argv: Ran(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock())
-    [answer] = (await asked.look("inc-1", [Ask("n1", "smi")])).answers
+    asked = Fleet(FakeHosts(lambda host, argv: CommandResult(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock())
+    [answer] = (await asked.run_checks("inc-1", [CheckRequest("n1", "smi")])).answers
     assert answer.could_not
     assert [(fact.key, fact.value) for fact in answer.facts] == [("check.skipped", "no_tool")]
 
 
 async def test_a_question_that_an_older_kit_lacks_says_which_kit_and_what_to_do() -> None:
     told = b"rackmedic-look: no such question: this kit is 0123456789ab; install the newest with 'rackmedic node-kit'\n"
-    it, _, _ = fleet(lambda host, argv: Ran(b"", told, 64))
-    [answer] = (await it.look("inc-1", [Ask("n1", "smi")])).answers
+    it, _, _ = fleet(lambda host, argv: CommandResult(b"", told, 64))
+    [answer] = (await it.run_checks("inc-1", [CheckRequest("n1", "smi")])).answers
     [fact] = [fact for fact in answer.facts if fact.status is Status.DENIED]
     assert "its node kit is 0123456789ab, another than this RackMedic's" in fact.line
     assert "install the newest (`rackmedic node-kit`)" in answer.could_not
 
 
 async def test_a_dead_host_does_not_keep_the_others_from_answering() -> None:
-    def answer(host: str, argv: tuple[str, ...]) -> Ran:
+    def answer(host: str, argv: tuple[str, ...]) -> CommandResult:
         if host == "n2":
             raise Unreachable(host, "no route to host")
-        return Ran(b"8")
+        return CommandResult(b"8")
 
     it, _, _ = fleet(answer)
-    seen: list[Answer] = []
-    wave = await it.look("inc-1", [Ask(f"n{i}", "smi") for i in (1, 2, 3)], seen.append)
+    seen: list[CheckAnswer] = []
+    wave = await it.run_checks("inc-1", [CheckRequest(f"n{i}", "smi") for i in (1, 2, 3)], seen.append)
     assert {a.host: bool(a.could_not) for a in wave.answers} == {"n1": False, "n2": True, "n3": False}
     assert len(seen) == 3
 
 
 async def test_privileged_questions_go_through_the_kit_where_there_is_one() -> None:
-    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
-    await it.look("inc-1", [Ask("n1", "dmesg"), Ask("p1", "dmesg")])
+    it, hosts, _ = fleet(lambda host, argv: CommandResult(b"8"))
+    await it.run_checks("inc-1", [CheckRequest("n1", "dmesg"), CheckRequest("p1", "dmesg")])
     asked = dict(hosts.asked)
     assert asked["n1"] == ("sudo", "-n", "/usr/local/sbin/rackmedic-look", "dmesg.ring")
     assert asked["p1"] == ("dmesg",)
 
 
 async def test_an_answer_is_kept_for_a_while_and_shared_by_all_who_ask() -> None:
-    it, hosts, clock = fleet(lambda host, argv: Ran(b"8", seconds=3))
-    await it.look("inc-1", [Ask("n1", "smi")])
-    again = await it.look("inc-2", [Ask("n1", "smi")])
+    it, hosts, clock = fleet(lambda host, argv: CommandResult(b"8", seconds=3))
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
+    again = await it.run_checks("inc-2", [CheckRequest("n1", "smi")])
     assert (len(hosts.asked), again.check_seconds, again.answers[0].cached) == (1, 0, True)
     clock.go(seconds=121)
-    await it.look("inc-2", [Ask("n1", "smi")])
+    await it.run_checks("inc-2", [CheckRequest("n1", "smi")])
     assert len(hosts.asked) == 2
 
 
 async def test_after_a_change_nothing_kept_counts() -> None:
-    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
-    await it.look("inc-1", [Ask("n1", "smi")])
-    it.forget("n1")
-    await it.look("inc-1", [Ask("n1", "smi")])
+    it, hosts, _ = fleet(lambda host, argv: CommandResult(b"8"))
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
+    it.forget_host("n1")
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
     assert len(hosts.asked) == 2
 
 
 async def test_a_new_report_is_not_answered_with_what_was_seen_before_it() -> None:
-    it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
-    await it.look("inc-1", [Ask("n1", "smi")])
+    it, hosts, clock = fleet(lambda host, argv: CommandResult(b"8"))
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
     clock.go(seconds=5)
-    it.outdate(["n1", "n2"], clock.now())
-    await it.look("inc-2", [Ask("n1", "smi")])
-    it.outdate(["n1"], clock.now())
-    await it.look("inc-3", [Ask("n1", "smi")])
+    it.invalidate_before(["n1", "n2"], clock.now())
+    await it.run_checks("inc-2", [CheckRequest("n1", "smi")])
+    it.invalidate_before(["n1"], clock.now())
+    await it.run_checks("inc-3", [CheckRequest("n1", "smi")])
     assert len(hosts.asked) == 2
 
 
 async def test_what_could_not_be_looked_at_is_asked_anew() -> None:
-    it, hosts, _ = fleet(lambda host, argv: Ran(b"", timed_out=True, exit_status=124))
-    await it.look("inc-1", [Ask("n1", "smi")])
-    await it.look("inc-1", [Ask("n1", "smi")])
+    it, hosts, _ = fleet(lambda host, argv: CommandResult(b"", timed_out=True, exit_status=124))
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
     assert len(hosts.asked) == 2
 
 
 async def test_a_host_outside_the_inventory_is_never_contacted() -> None:
-    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
-    [answer] = (await it.look("inc-1", [Ask("evil", "smi")])).answers
+    it, hosts, _ = fleet(lambda host, argv: CommandResult(b"8"))
+    [answer] = (await it.run_checks("inc-1", [CheckRequest("evil", "smi")])).answers
     assert answer.could_not
     assert not hosts.asked
 
 
 def test_the_makespan_is_that_of_as_many_lanes_as_ssh_has() -> None:
-    assert Limits().sessions == LANES
-    assert makespan([3.0] * LANES) == 3.0
-    assert makespan([3.0] * (LANES + 1)) == 6.0
-    assert makespan([3.0] * 9, lanes=9) == 3.0
-    assert makespan([]) == 0.0
+    assert SshLimits().sessions == DEFAULT_LANES
+    assert compute_makespan([3.0] * DEFAULT_LANES) == 3.0
+    assert compute_makespan([3.0] * (DEFAULT_LANES + 1)) == 6.0
+    assert compute_makespan([3.0] * 9, lanes=9) == 3.0
+    assert compute_makespan([]) == 0.0
 
 
 async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
-    hosts = FakeHosts(lambda host, argv: Ran(b"8"))
+    hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
     it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
-    finished = it.each("look", [Ask(host, "smi") for host in inventory.hosts])
+    finished = it.stream_host_answers("look", [CheckRequest(host, "smi") for host in inventory.hosts])
     [first] = await anext(finished)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert len(hosts.asked) <= 10 + FINISHED_AHEAD
+    assert len(hosts.asked) <= 10 + MAX_FINISHED_HOSTS
     rest = [answer.host async for answers in finished for answer in answers]
     assert sorted([first.host, *rest]) == sorted(inventory.hosts)
 
 
 async def test_whoever_stops_listening_stops_the_asking() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
-    hosts = FakeHosts(lambda host, argv: Ran(b"8"))
+    hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
     it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
-    async with contextlib.aclosing(it.each("look", [Ask(host, "smi") for host in inventory.hosts])) as finished:
+    async with contextlib.aclosing(it.stream_host_answers("look", [CheckRequest(host, "smi") for host in inventory.hosts])) as finished:
         await anext(finished)
     assert len(hosts.asked) < 200
 
 
 async def test_a_bug_while_asking_is_raised_and_not_waited_for() -> None:
-    def broken(host: str, argv: tuple[str, ...]) -> Ran:
+    def broken(host: str, argv: tuple[str, ...]) -> CommandResult:
         raise ZeroDivisionError
 
     it, _, _ = fleet(broken)
     with pytest.raises(ZeroDivisionError):
-        await anext(it.each("look", [Ask("n1", "smi")]))
+        await anext(it.stream_host_answers("look", [CheckRequest("n1", "smi")]))
 
 
 async def test_what_may_no_longer_be_reused_is_let_go() -> None:
-    it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
-    await it.look("inc-1", [Ask("n1", "smi")])
+    it, hosts, clock = fleet(lambda host, argv: CommandResult(b"8"))
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
     clock.go(seconds=121)
-    await it.look("inc-1", [Ask("n2", "smi")])
-    await it.look("inc-1", [Ask("n1", "smi")])
+    await it.run_checks("inc-1", [CheckRequest("n2", "smi")])
+    await it.run_checks("inc-1", [CheckRequest("n1", "smi")])
     assert len(hosts.asked) == 3
 
 
@@ -251,8 +251,8 @@ TARGETED = {name: CHECKS[name] for name in ("store", "net")}
 
 
 def targets(**settings: str) -> tuple[Fleet, FakeHosts]:
-    def answer(host: str, argv: tuple[str, ...]) -> Ran:
-        return Ran(b"HTTP/1.1 503 Slow Down\r\n\r\n" if argv[0] == "curl" else b"")
+    def answer(host: str, argv: tuple[str, ...]) -> CommandResult:
+        return CommandResult(b"HTTP/1.1 503 Slow Down\r\n\r\n" if argv[0] == "curl" else b"")
 
     hosts = FakeHosts(answer)
     inventory = parse_inventory({"groups": {"g": {"hosts": "n1", "kit": True, **settings}}})
@@ -261,7 +261,7 @@ def targets(**settings: str) -> tuple[Fleet, FakeHosts]:
 
 async def test_a_service_that_the_inventory_does_not_name_is_not_asked_and_not_called_well() -> None:
     it, hosts = targets()
-    wave = await it.look("inc-1", [Ask("n1", "store"), Ask("n1", "net")])
+    wave = await it.run_checks("inc-1", [CheckRequest("n1", "store"), CheckRequest("n1", "net")])
     said = {(fact.check, fact.value): fact.line for fact in wave.facts if fact.key == "check.no_target"}
     assert said == {
         ("store", "object_store"): "could not look: no target is set (object_store in the inventory)",
@@ -273,7 +273,7 @@ async def test_a_service_that_the_inventory_does_not_name_is_not_asked_and_not_c
 
 async def test_only_the_address_of_the_inventory_is_asked_and_for_headers_only() -> None:
     it, hosts = targets(object_store="https://objects.example/bucket")
-    wave = await it.look("inc-1", [Ask("n1", "store")])
+    wave = await it.run_checks("inc-1", [CheckRequest("n1", "store")])
     assert [fact.value for fact in wave.facts if fact.key == "store.object"] == ["throttled"]
     (argv,) = [argv for _, argv in hosts.asked if argv[0] == "curl"]
     assert argv[-1] == "https://objects.example/bucket"
@@ -299,9 +299,9 @@ async def test_half_a_table_is_not_counted_and_half_a_log_is_read_up_to_its_last
     )
     kernel = "kern  :warn  : 2026-05-20T03:01:10,000000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
     said = {"ibstat": ports, "dmesg": kernel + kernel.replace("79", "48")[:70]}
-    hosts = FakeHosts(lambda host, argv: Ran(said.get({"ibstat": "ibstat", "sudo": "dmesg"}.get(argv[0], ""), "").encode(), **ran))
+    hosts = FakeHosts(lambda host, argv: CommandResult(said.get({"ibstat": "ibstat", "sudo": "dmesg"}.get(argv[0], ""), "").encode(), **ran))
     it = Fleet(hosts, HOSTS, HALF, MemoryEvidence(), SetClock())
-    wave = await it.look("inc-1", [Ask("n1", "ibstat"), Ask("n1", "dmesg")])
+    wave = await it.run_checks("inc-1", [CheckRequest("n1", "ibstat"), CheckRequest("n1", "dmesg")])
     found = {(fact.check, fact.key, fact.value) for fact in wave.facts if fact.status is Status.OK}
     assert not {row for row in found if row[0] == "ibstat"}
     assert ("dmesg", "kernel.xid", 79) in found
@@ -317,8 +317,8 @@ async def test_a_long_output_is_read_beside_the_loop_and_a_short_one_on_it() -> 
         return [Fact("smi", "gpu.count", 8)]
 
     check = replace(COUNT, formats=(Format("any", lambda text: True, read),), cap=4 << 20)
-    for size in (LONG, LONG + 1):
-        hosts = FakeHosts(lambda host, argv, size=size: Ran(b"x" * size))  # type: ignore[misc]
+    for size in (MIN_THREAD_CHARS, MIN_THREAD_CHARS + 1):
+        hosts = FakeHosts(lambda host, argv, size=size: CommandResult(b"x" * size))  # type: ignore[misc]
         it = Fleet(hosts, HOSTS, {"smi": check}, MemoryEvidence(), SetClock())
-        assert (await it.look("inc-1", [Ask("n1", "smi")])).facts[0].value == 8
-    assert readers[LONG] == threading.get_ident() != readers[LONG + 1]
+        assert (await it.run_checks("inc-1", [CheckRequest("n1", "smi")])).facts[0].value == 8
+    assert readers[MIN_THREAD_CHARS] == threading.get_ident() != readers[MIN_THREAD_CHARS + 1]

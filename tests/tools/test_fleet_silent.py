@@ -7,9 +7,9 @@ from tests.support.clock import SetClock
 from tests.tools.test_fleet import COUNT, HOSTS, LOUD
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
-from tools.fleet.answers import Ask
-from tools.fleet.fleet import Fleet, LookLimits
-from tools.transport import Barrier, Ran, Unreachable
+from tools.fleet.answers import CheckRequest
+from tools.fleet.fleet import Fleet, CheckLimits
+from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 
 class Half:
@@ -25,35 +25,35 @@ class Half:
     def reached(self, host: str) -> bool:
         return host not in self._silent or host in self._open
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.limits.append(timeout)
         if len(self.limits) == len(ASKS):
             self.all_asked.set()
         if host in self._silent:
             await self.go_on.wait()
-        return Ran(b"8")
+        return CommandResult(b"8")
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
 
 def fleet(transport: Half, silent: float = 0.01, command: float = 30.0) -> Fleet:
-    return Fleet(transport, HOSTS, {"smi": COUNT}, MemoryEvidence(), SetClock(), limits=LookLimits(command, silent))
+    return Fleet(transport, HOSTS, {"smi": COUNT}, MemoryEvidence(), SetClock(), limits=CheckLimits(command, silent))
 
 
-ASKS = [Ask(host, "smi") for host in ("n1", "n2", "n3")]
+ASKS = [CheckRequest(host, "smi") for host in ("n1", "n2", "n3")]
 
 
 async def test_a_host_that_lets_nobody_in_is_silent_once_all_others_have_answered() -> None:
-    wave = await fleet(Half("n2")).look("i", ASKS)
+    wave = await fleet(Half("n2")).run_checks("i", ASKS)
     facts = {fact.host: fact for fact in wave.facts}
     assert (facts["n1"].value, facts["n3"].value) == (8, 8)
-    assert (facts["n2"].status, facts["n2"].attrs["barrier"]) == (Status.TIMEOUT, Barrier.SILENT.value)
+    assert (facts["n2"].status, facts["n2"].attrs["barrier"]) == (Status.TIMEOUT, AccessBarrier.SILENT.value)
 
 
 async def test_one_that_let_us_in_is_waited_for_however_long_it_takes() -> None:
     transport = Half("n2", let_in=("n2",))
-    look = asyncio.ensure_future(fleet(transport, silent=0.0).look("i", ASKS))
+    look = asyncio.ensure_future(fleet(transport, silent=0.0).run_checks("i", ASKS))
     await transport.all_asked.wait()
     transport.go_on.set()
     assert [fact.value for fact in (await look).facts] == [8, 8, 8]
@@ -61,7 +61,7 @@ async def test_one_that_let_us_in_is_waited_for_however_long_it_takes() -> None:
 
 async def test_where_nobody_has_answered_the_transport_says_what_is_wrong() -> None:
     transport = Half("n1", "n2", "n3")
-    look = asyncio.ensure_future(fleet(transport, silent=0.0).look("i", ASKS))
+    look = asyncio.ensure_future(fleet(transport, silent=0.0).run_checks("i", ASKS))
     await transport.all_asked.wait()
     transport.go_on.set()
     assert [fact.value for fact in (await look).facts] == [8, 8, 8]
@@ -69,15 +69,15 @@ async def test_where_nobody_has_answered_the_transport_says_what_is_wrong() -> N
 
 async def test_a_command_takes_no_longer_than_the_setting_says() -> None:
     transport = Half()
-    await fleet(transport, command=2.0).look("i", ASKS)
+    await fleet(transport, command=2.0).run_checks("i", ASKS)
     assert transport.limits == [2.0, 2.0, 2.0]
-    assert LookLimits(600.0).within(LOUD).timeout == LOUD.timeout
+    assert CheckLimits(600.0).apply_to(LOUD).timeout == LOUD.timeout
 
 
 async def test_what_keeps_us_out_is_told_with_the_fact() -> None:
     class Shut(Half):
-        async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
-            raise Unreachable(host, "host key not verified", barrier=Barrier.CHANGED_KEY)
+        async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
+            raise Unreachable(host, "host key not verified", barrier=AccessBarrier.CHANGED_KEY)
 
-    (fact,) = (await fleet(Shut()).look("i", ASKS[:1])).facts
-    assert (fact.status, fact.attrs["barrier"]) == (Status.UNREACHABLE, Barrier.CHANGED_KEY.value)
+    (fact,) = (await fleet(Shut()).run_checks("i", ASKS[:1])).facts
+    assert (fact.status, fact.attrs["barrier"]) == (Status.UNREACHABLE, AccessBarrier.CHANGED_KEY.value)

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.samples_checks import BOOT_ID
-from tools.acting.identity import boot_id
-from tools.transport import Ran, Unreachable
+from tools.acting.identity import read_boot_id
+from tools.transport import CommandResult, Unreachable
 
 
 class Prints:
@@ -15,18 +15,18 @@ class Prints:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> Ran:
-        return Ran(self._text.encode(), b"", 0, 0.1)
+    async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> CommandResult:
+        return CommandResult(self._text.encode(), b"", 0, 0.1)
 
     async def aclose(self) -> None:
         pass
 
 
 async def test_a_boot_id_is_taken() -> None:
-    assert await boot_id("m1", Prints(BOOT_ID)) == BOOT_ID.strip()
+    assert await read_boot_id("m1", Prints(BOOT_ID)) == BOOT_ID.strip()
 
 
 @pytest.mark.parametrize("text", [f"{BOOT_ID}password=hunter22", "password=hunter22", "a" * 65, "a b", "<!channel>", "\u202e1"])
 async def test_a_text_in_its_place_gets_into_no_action(text: str) -> None:
     with pytest.raises(Unreachable, match="is none"):
-        await boot_id("m1", Prints(text))
+        await read_boot_id("m1", Prints(text))

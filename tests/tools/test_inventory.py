@@ -26,9 +26,9 @@ def test_a_host_takes_its_own_setting_before_its_groups_before_the_defaults() ->
 
 def test_hosts_are_picked_by_range_and_by_group() -> None:
     inventory = parse_inventory(GOOD)
-    assert [host.name for host in inventory.pick("gpu-[003-004],pcie")] == ["gpu-003", "gpu-004", "l40-1", "l40-2"]
+    assert [host.name for host in inventory.select_hosts("gpu-[003-004],pcie")] == ["gpu-003", "gpu-004", "l40-1", "l40-2"]
     with pytest.raises(BadRange, match="gpu-009"):
-        inventory.pick("gpu-009")
+        inventory.select_hosts("gpu-009")
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ ALIASED = {
 
 def test_tenants_call_their_hosts_as_they_like_each_by_a_name_of_its_own() -> None:
     site = parse_inventory({**ALIASED, "hosts": {"gpu-001": {"alias": "train-01"}, "gpu-003": {"alias": "train-01"}}})
-    assert [site.hosts[name].called for name in ("gpu-001", "gpu-002", "gpu-003")] == ["train-01", "gpu-002", "train-01"]
+    assert [site.hosts[name].name_for_tenant for name in ("gpu-001", "gpu-002", "gpu-003")] == ["train-01", "gpu-002", "train-01"]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
-from tools.inventory.jobs import JobPlace, SlurmJobs, WhyNowhere
-from tools.inventory.ranges import expand
+from tools.inventory.jobs import JobHosts, SlurmJobFinder, NoHostsReason
+from tools.inventory.ranges import expand_host_range
 from tools.inventory.sources import ansible, kubernetes, slurm
-from tools.inventory.sources.commands import here
+from tools.inventory.sources.commands import run_here
 from tools.inventory.sources.open import open_inventory
 from tools.inventory.sources.rows import BadSource
-from tools.transport import Ran, Transport, Unreachable
+from tools.transport import CommandResult, Transport, Unreachable
 
 pytestmark = pytest.mark.slow
 
@@ -57,13 +57,13 @@ JobId=4711 JobName=pre train
     "text", [PLAIN, JSON, PLAIN.replace(" Arch", "\n   Arch").replace(" Gres", "\n   Gres")], ids=["o", "json", "blocks"]
 )
 def test_slurm_gives_gpu_nodes_by_partition_with_their_addresses(text: str) -> None:
-    rows = slurm.read_nodes(text)
+    rows = slurm.parse_nodes(text)
     assert rows.groups == {"train": ["gpu-001", "gpu-002"], "all": ["gpu-001", "gpu-002"]}
     assert rows.hosts == {"gpu-001": {"address": "10.0.0.1"}}
 
 
 def test_a_cluster_that_names_no_gpus_gives_all_its_nodes() -> None:
-    assert slurm.read_nodes("NodeName=a1 Partitions=p\nNodeName=a2 Partitions=p\n").groups == {"p": ["a1", "a2"]}
+    assert slurm.parse_nodes("NodeName=a1 Partitions=p\nNodeName=a2 Partitions=p\n").groups == {"p": ["a1", "a2"]}
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_a_cluster_that_names_no_gpus_gives_all_its_nodes() -> None:
 )
 def test_bad_slurm_output_names_field_or_line(text: str, told: str) -> None:
     with pytest.raises(BadSource) as bad:
-        slurm.read_nodes(text)
+        slurm.parse_nodes(text)
     assert told in str(bad.value)
 
 
 def test_a_job_tells_hosts_ranks_and_environment() -> None:
-    job = slurm.read_job(JOB)
+    job = slurm.parse_job(JOB)
     assert (job.id, job.hosts, job.ranks, job.state) == ("4711", ("gpu-001", "gpu-002"), 16, "RUNNING")
     assert job.environment["SLURM_JOB_NODELIST"] == "gpu-[001-002]"
     assert job.environment["SLURM_SUBMIT_DIR"] == "/home/alice/run"
     document = {"jobs": [{"job_id": 4711, "nodes": "gpu-[001-002]", "tasks": {"set": True, "number": 16}, "job_state": ["RUNNING"]}]}
-    assert (slurm.read_job(json.dumps(document)).hosts, slurm.read_job(json.dumps(document)).ranks) == (job.hosts, 16)
+    assert (slurm.parse_job(json.dumps(document)).hosts, slurm.parse_job(json.dumps(document)).ranks) == (job.hosts, 16)
 
 
 def tasks(*rows: str) -> str:
@@ -98,7 +98,7 @@ def tasks(*rows: str) -> str:
 
 
 def test_an_array_is_all_of_its_tasks_and_their_hosts() -> None:
-    job = slurm.read_job(
+    job = slurm.parse_job(
         tasks(
             "JobId=1 ArrayJobId=1 ArrayTaskId=4-9%2 JobName=wrap NodeList=(null) NumTasks=1",
             "JobId=8 ArrayJobId=1 ArrayTaskId=1 JobName=wrap NodeList=gpu-002 NumTasks=1",
@@ -111,30 +111,30 @@ def test_an_array_is_all_of_its_tasks_and_their_hosts() -> None:
 
 
 def test_a_task_of_an_array_is_called_as_people_call_it() -> None:
-    job = slurm.read_job(tasks("JobId=7 ArrayJobId=1 ArrayTaskId=0 JobName=wrap NodeList=gpu-001 NumTasks=1"))
+    job = slurm.parse_job(tasks("JobId=7 ArrayJobId=1 ArrayTaskId=0 JobName=wrap NodeList=gpu-001 NumTasks=1"))
     assert (job.id, job.hosts, job.tasks) == ("1_0", ("gpu-001",), 1)
 
 
 def test_a_job_of_several_parts_is_all_of_them() -> None:
     parts = [f"JobId={n} HetJobId=2 HetJobOffset={n - 2} JobName=wrap NodeList=gpu-00{n} NumTasks=4" for n in (2, 3)]
-    job = slurm.read_job(tasks(*parts))
+    job = slurm.parse_job(tasks(*parts))
     assert (job.id, job.hosts, job.ranks, job.tasks) == ("2", ("gpu-002", "gpu-003"), 8, 2)
     unset, rows = {"set": False, "number": 0}, [("2", "gpu-002"), ("3", "gpu-003")]
     document = {
         "jobs": [{"job_id": int(n), "het_job_id": {"set": True, "number": 2}, "array_job_id": unset, "nodes": host} for n, host in rows]
     }
-    assert (slurm.read_job(json.dumps(document)).id, slurm.read_job(json.dumps(document)).hosts) == ("2", job.hosts)
+    assert (slurm.parse_job(json.dumps(document)).id, slurm.parse_job(json.dumps(document)).hosts) == ("2", job.hosts)
 
 
 def test_a_waiting_job_has_no_hosts_and_an_unknown_one_is_refused() -> None:
-    assert slurm.read_job("JobId=1 JobState=PENDING\n NodeList=(null) NumTasks=1").hosts == ()
+    assert slurm.parse_job("JobId=1 JobState=PENDING\n NodeList=(null) NumTasks=1").hosts == ()
     with pytest.raises(BadSource, match="Invalid job id"):
-        slurm.read_job("slurm_load_jobs error: Invalid job id specified")
+        slurm.parse_job("slurm_load_jobs error: Invalid job id specified")
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_rows_or_a_refusal(text: str) -> None:
-    for read in (slurm.read_nodes, slurm.read_job, kubernetes.read_nodes, ansible.read_list):
+    for read in (slurm.parse_nodes, slurm.parse_job, kubernetes.parse_nodes, ansible.parse_list):
         with contextlib.suppress(BadSource):
             read(text)
 
@@ -151,7 +151,7 @@ def test_kubernetes_gives_gpu_nodes_by_pool() -> None:
         node("lost", **{"nvidia.com/gpu": "0"}),
         node("plain", cpu="8"),
     ]
-    rows = kubernetes.read_nodes(json.dumps({"kind": "List", "items": items}))
+    rows = kubernetes.parse_nodes(json.dumps({"kind": "List", "items": items}))
     assert rows.groups == {"kubernetes": ["ip-10-1-0-9.ec2.internal", "lost"], "h100": ["ip-10-1-0-9.ec2.internal"]}
     assert rows.hosts["lost"] == {"address": "10.1.0.9"}
 
@@ -162,7 +162,7 @@ def test_kubernetes_gives_gpu_nodes_by_pool() -> None:
 )
 def test_bad_kubernetes_output_names_the_field(text: str, told: str) -> None:
     with pytest.raises(BadSource) as bad:
-        kubernetes.read_nodes(text)
+        kubernetes.parse_nodes(text)
     assert told in str(bad.value)
 
 
@@ -322,17 +322,17 @@ async def test_where_ansible_is_not_installed_its_saved_answer_will_do(tmp_path:
 )
 def test_a_bad_answer_of_ansible_names_what_is_wrong(listed: str, told: str) -> None:
     with pytest.raises(BadSource) as bad:
-        ansible.read_list(listed)
+        ansible.parse_list(listed)
     assert told in str(bad.value)
 
 
 def test_of_two_variables_for_one_thing_the_later_counts_and_no_variable_becomes_an_option() -> None:
     both = {"ansible_ssh_user": "new", "ansible_user": "old"}
     listed = {"_meta": {"hostvars": {"n1": both}}, "a": {"hosts": ["n1"]}}
-    assert ansible.read_list(json.dumps(listed)).hosts["n1"] == {"user": "new"}
-    assert ansible.list_argv(Path("/x/-y"))[-3:] == ("ansible-inventory", "--inventory=/x/-y", "--list")
+    assert ansible.parse_list(json.dumps(listed)).hosts["n1"] == {"user": "new"}
+    assert ansible.build_list_argv(Path("/x/-y"))[-3:] == ("ansible-inventory", "--inventory=/x/-y", "--list")
     with pytest.raises(BadSource, match="comma"):
-        ansible.list_argv(Path("/x/a,b"))
+        ansible.build_list_argv(Path("/x/a,b"))
 
 
 @pytest.mark.usefixtures("with_ansible")
@@ -361,7 +361,7 @@ hosts:
 async def test_a_source_can_stand_where_a_file_is_expected(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(JSON)
     inventory = await open_inventory(Path(f"slurm:{tmp_path / 'nodes.json'}"), nobody)
-    assert [host.name for host in inventory.pick("train")] == ["gpu-001", "gpu-002"]
+    assert [host.name for host in inventory.select_hosts("train")] == ["gpu-001", "gpu-002"]
     assert inventory.slurm == ()
 
 
@@ -386,11 +386,11 @@ async def test_a_bad_source_is_named_by_its_place(tmp_path: Path, sources: str, 
 class Login:
     """A host on which Slurm's commands answer; old Slurms know no --json."""
 
-    def __init__(self, answers: Mapping[tuple[str, ...], Ran]) -> None:
+    def __init__(self, answers: Mapping[tuple[str, ...], CommandResult]) -> None:
         self.answers = answers
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append((host, tuple(argv)))
         if tuple(argv) not in self.answers:
             raise Unreachable(host, "no route to host")
@@ -401,7 +401,7 @@ class Login:
 
 
 async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_old(tmp_path: Path) -> None:
-    login = Login({slurm.NODES_JSON: Ran(b"", b"scontrol: unrecognized option '--json'", 1), slurm.NODES_PLAIN: Ran(PLAIN.encode())})
+    login = Login({slurm.NODES_JSON_COMMAND: CommandResult(b"", b"scontrol: unrecognized option '--json'", 1), slurm.NODES_PLAIN_COMMAND: CommandResult(PLAIN.encode())})
 
     def reach(inventory: Inventory) -> Transport:
         assert set(inventory.hosts) == {"login1"}
@@ -411,60 +411,60 @@ async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_ol
     inventory = await open_inventory(tmp_path / "inventory.yaml", reach)
     assert set(inventory.hosts) == {"login1", "gpu-001", "gpu-002"}
     assert inventory.slurm == ("login1",)
-    assert [argv for _, argv in login.asked] == [slurm.NODES_JSON, slurm.NODES_PLAIN]
+    assert [argv for _, argv in login.asked] == [slurm.NODES_JSON_COMMAND, slurm.NODES_PLAIN_COMMAND]
 
 
 async def test_a_job_leads_to_its_hosts_where_a_controller_knows_it() -> None:
     inventory = Inventory(hosts={}, groups={}, slurm=("login1", "login2"))
-    good = SlurmJobs(Login({("scontrol", "show", "job", "4711"): Ran(JOB.encode())}), inventory)
-    assert await good.place("4711") == JobPlace(("gpu-001", "gpu-002"))
+    good = SlurmJobFinder(Login({("scontrol", "show", "job", "4711"): CommandResult(JOB.encode())}), inventory)
+    assert await good.find_job_hosts("4711") == JobHosts(("gpu-001", "gpu-002"))
     deaf = Login({})
-    assert "no route to host" in (await SlurmJobs(deaf, inventory).find("4711")).could_not
+    assert "no route to host" in (await SlurmJobFinder(deaf, inventory).find_job("4711")).could_not
     assert [host for host, _ in deaf.asked] == ["login1", "login2"]
-    assert await SlurmJobs(deaf, Inventory(hosts={}, groups={})).find("4711") == await SlurmJobs(deaf, Inventory(hosts={}, groups={})).find(
+    assert await SlurmJobFinder(deaf, Inventory(hosts={}, groups={})).find_job("4711") == await SlurmJobFinder(deaf, Inventory(hosts={}, groups={})).find_job(
         "1"
     )
 
 
 SHOW, SACCT = ("scontrol", "show", "job", "4711"), ("sacct", "-n", "-P", "-X", "-a", "-j", "4711", "-o", "JobID,State,NodeList")
-GONE = Ran(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
+GONE = CommandResult(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
 
 
 async def test_a_job_that_the_controller_forgot_is_looked_for_in_the_accounting() -> None:
     inventory = Inventory(hosts={}, groups={}, slurm=("login1",))
-    ended = Ran(b"4711_1|FAILED|gpu-[001-002]\n4711_2|CANCELLED by 1001|gpu-002\n4711_[3-9]|PENDING|None assigned\n")
-    jobs = SlurmJobs(Login({SHOW: GONE, SACCT: ended}), inventory)
-    seen = (await jobs.find("4711")).job
+    ended = CommandResult(b"4711_1|FAILED|gpu-[001-002]\n4711_2|CANCELLED by 1001|gpu-002\n4711_[3-9]|PENDING|None assigned\n")
+    jobs = SlurmJobFinder(Login({SHOW: GONE, SACCT: ended}), inventory)
+    seen = (await jobs.find_job("4711")).job
     assert seen
     assert (seen.id, seen.hosts, seen.state) == ("4711", ("gpu-001", "gpu-002"), "FAILED+CANCELLED+PENDING")
-    assert await jobs.place("4711") == JobPlace(("gpu-001", "gpu-002"))
+    assert await jobs.find_job_hosts("4711") == JobHosts(("gpu-001", "gpu-002"))
 
 
 @pytest.mark.parametrize(
     ("said", "sacct", "why"),
     [
-        (GONE, Ran(b""), "not_known"),
-        (GONE, Ran(b"", b"Slurm accounting storage is disabled\n", 1), "accounting_off"),
-        (GONE, Ran(b"Slurm accounting storage is disabled\n"), "accounting_off"),
-        (GONE, Ran(b"", b"sacct: error: Problem talking to the database: Connection refused\n", 1), "accounting_silent"),
-        (GONE, Ran(b"4711|FAILED|gpu-[1-\n"), "accounting_silent"),
-        (Ran(b"", b"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1), Ran(b""), "could_not"),
-        (Ran(b"JobId=4711 JobName=a JobState=PENDING NumTasks=1 NodeList=(null)\n"), Ran(b""), "no_hosts"),
+        (GONE, CommandResult(b""), "not_known"),
+        (GONE, CommandResult(b"", b"Slurm accounting storage is disabled\n", 1), "accounting_off"),
+        (GONE, CommandResult(b"Slurm accounting storage is disabled\n"), "accounting_off"),
+        (GONE, CommandResult(b"", b"sacct: error: Problem talking to the database: Connection refused\n", 1), "accounting_silent"),
+        (GONE, CommandResult(b"4711|FAILED|gpu-[1-\n"), "accounting_silent"),
+        (CommandResult(b"", b"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1), CommandResult(b""), "could_not"),
+        (CommandResult(b"JobId=4711 JobName=a JobState=PENDING NumTasks=1 NodeList=(null)\n"), CommandResult(b""), "no_hosts"),
     ],
 )
-async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked(said: Ran, sacct: Ran, why: WhyNowhere) -> None:
-    jobs = SlurmJobs(Login({SHOW: said, SACCT: sacct}), Inventory(hosts={}, groups={}, slurm=("login1",)))
-    assert await jobs.place("4711") == JobPlace(why=why)
+async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked(said: CommandResult, sacct: CommandResult, why: NoHostsReason) -> None:
+    jobs = SlurmJobFinder(Login({SHOW: said, SACCT: sacct}), Inventory(hosts={}, groups={}, slurm=("login1",)))
+    assert await jobs.find_job_hosts("4711") == JobHosts(why=why)
 
 
 async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() -> None:
     """By the commands that are run, in their order: how long they take says nothing of whether there is such a job."""
-    running, ended = Ran(JOB.encode()), Ran(b"4711|FAILED|gpu-[001-002]\n")
+    running, ended = CommandResult(JOB.encode()), CommandResult(b"4711|FAILED|gpu-[001-002]\n")
     asked = []
-    for said, sacct in ((running, ended), (running, Ran(b"")), (GONE, ended), (GONE, Ran(b""))):
+    for said, sacct in ((running, ended), (running, CommandResult(b"")), (GONE, ended), (GONE, CommandResult(b""))):
         login = Login({SHOW: said, SACCT: sacct})
-        jobs = SlurmJobs(login, Inventory(hosts={}, groups={}, slurm=("login1", "login2")))
-        place = await jobs.place("4711", lambda hosts: "gpu-009" in hosts)
+        jobs = SlurmJobFinder(login, Inventory(hosts={}, groups={}, slurm=("login1", "login2")))
+        place = await jobs.find_job_hosts("4711", lambda hosts: "gpu-009" in hosts)
         assert bool(place.hosts) is (said is running or sacct is ended)
         asked.append(login.asked)
     assert asked[0] == [(host, argv) for host in ("login1", "login2") for argv in (SHOW, SACCT)]
@@ -472,14 +472,14 @@ async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() 
 
 
 async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
-    assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={})).place("4711") == JobPlace(why="nobody")
-    assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).place("4711") == JobPlace(why="could_not")
+    assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={})).find_job_hosts("4711") == JobHosts(why="nobody")
+    assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).find_job_hosts("4711") == JobHosts(why="could_not")
 
 
 @given(st.text(max_size=20))
 async def test_nothing_but_a_number_is_ever_asked_as_a_job(text: str) -> None:
     login = Login({})
-    await SlurmJobs(login, Inventory(hosts={}, groups={}, slurm=("login1",))).find(text)
+    await SlurmJobFinder(login, Inventory(hosts={}, groups={}, slurm=("login1",))).find_job(text)
     assert all(argv[3].replace("_", "").isdigit() and argv[3].isascii() for _, argv in login.asked)
 
 
@@ -487,16 +487,16 @@ async def test_commands_of_this_machine_are_run_and_their_complaints_told(tmp_pa
     tool = tmp_path / "scontrol"
     tool.write_text("#!/bin/sh\n[ $1 = show ] && { echo slurm is down >&2; exit 1; }\necho NodeName=n1\n")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    assert await here([str(tool), "-o"]) == "NodeName=n1\n"
+    assert await run_here([str(tool), "-o"]) == "NodeName=n1\n"
     with pytest.raises(BadSource, match="slurm is down"):
-        await here([str(tool), "show"])
+        await run_here([str(tool), "show"])
     with pytest.raises(BadSource, match="cannot be run here"):
-        await here([str(tmp_path / "absent")])
+        await run_here([str(tmp_path / "absent")])
 
 
 def test_a_thousand_nodes_are_read_at_once() -> None:
-    text = "\n".join(f"NodeName={name} NodeAddr=10.0.0.1 Gres=gpu:8 Partitions=p" for name in expand("gpu-[0001-5000]"))
-    assert len(slurm.read_nodes(text).groups["p"]) == 5000
+    text = "\n".join(f"NodeName={name} NodeAddr=10.0.0.1 Gres=gpu:8 Partitions=p" for name in expand_host_range("gpu-[0001-5000]"))
+    assert len(slurm.parse_nodes(text).groups["p"]) == 5000
 
 
 def test_groups_of_a_host_add_up_and_the_later_one_wins() -> None:

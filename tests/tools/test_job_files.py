@@ -36,7 +36,7 @@ def looked(folder: Path, tools: str = "/nonexistent") -> subprocess.CompletedPro
 
 def read(folder: Path, tools: str = "/nonexistent") -> dict[str, Fact]:
     ran = looked(folder, tools)
-    return {fact.key: fact for fact in CHECKS["joblog"].read(ran.stdout + "\n" + ran.stderr)}
+    return {fact.key: fact for fact in CHECKS["joblog"].parse_output(ran.stdout + "\n" + ran.stderr)}
 
 
 def files(said: str) -> list[str]:
@@ -161,7 +161,7 @@ def test_a_log_is_of_a_job_that_its_owner_has_here_and_that_its_path_names(tmp_p
     top, _ = shared_folder(tmp_path)
     write_as(top / path, ERROR, owner)
     jobs = {812: (MALLORY, "gpu-[003-004]", "")}
-    [fact] = [fact for fact in CHECKS["joblog"].read(look(top, jobs).out) if fact.key == "job.error"]
+    [fact] = [fact for fact in CHECKS["joblog"].parse_output(look(top, jobs).out) if fact.key == "job.error"]
     known = {"job": job, "nodes": "gpu-[003-004]"} if job else {}
     assert fact.attrs[FROM_FILE] == {"path": f"{top}/{path}", "uid": owner, **known}
 
@@ -170,7 +170,7 @@ def test_a_log_is_of_a_job_that_its_owner_has_here_and_that_its_path_names(tmp_p
 def test_a_log_in_the_folder_of_a_job_is_not_of_that_job_where_another_owns_it(tmp_path: Path) -> None:
     top, _ = shared_folder(tmp_path)
     write_as(top / "812" / "rank_0.log", ERROR, ALICE)
-    [fact] = [fact for fact in CHECKS["joblog"].read(look(top, {812: (MALLORY, "n1", "")}).out) if fact.key == "job.error"]
+    [fact] = [fact for fact in CHECKS["joblog"].parse_output(look(top, {812: (MALLORY, "n1", "")}).out) if fact.key == "job.error"]
     assert fact.attrs[FROM_FILE] == {"path": f"{top}/812/rank_0.log", "uid": ALICE}
 
 
@@ -178,7 +178,7 @@ def test_a_log_in_the_folder_of_a_job_is_not_of_that_job_where_another_owns_it(t
 def test_a_job_without_nodes_that_can_be_read_is_no_established_job(tmp_path: Path, nodes: str) -> None:
     top, _ = shared_folder(tmp_path)
     write_as(top / "812" / "rank_0.log", ERROR)
-    facts = CHECKS["joblog"].read(look(top, {812: (MALLORY, nodes, "")}).out)
+    facts = CHECKS["joblog"].parse_output(look(top, {812: (MALLORY, nodes, "")}).out)
     assert ["job" in fact.attrs[FROM_FILE] for fact in facts if fact.key == "job.error"] == [False]
 
 
@@ -187,7 +187,7 @@ def test_logs_of_several_jobs_are_read_apart_and_each_fact_has_its_file(tmp_path
     jobs = dict.fromkeys(range(1, MAX_OWNERS + 9), (MALLORY, "n1", ""))
     for job in jobs:
         write_as(top / str(job) / "rank_0.log", ERROR)
-    errors = [fact for fact in CHECKS["joblog"].read(look(top, jobs).out) if fact.key == "job.error"]
+    errors = [fact for fact in CHECKS["joblog"].parse_output(look(top, jobs).out) if fact.key == "job.error"]
     assert len(errors) == len(jobs)
     established = {fact.attrs[FROM_FILE]["job"]: fact.attrs[FROM_FILE]["path"] for fact in errors if "job" in fact.attrs[FROM_FILE]}
     assert len(established) == MAX_OWNERS
@@ -247,6 +247,6 @@ def test_a_refused_folder_is_said_beside_what_slurm_names(tmp_path: Path) -> Non
     (tmp_path / "part").chmod(0o777)
     log = write_as(tmp_path / "home" / "slurm-7.out", ERROR)
     shown = look(tmp_path / "part" / "logs", {7: (MALLORY, "n1", f"JobId=7 StdOut={log} StdErr={log}")}).out
-    facts = CHECKS["joblog"].read(shown)
+    facts = CHECKS["joblog"].parse_output(shown)
     assert [fact.value for fact in facts if fact.key == "job.error"] == ["cuda_oom"]
     assert ["not permitted" in fact.line for fact in facts if fact.key == "check.left_out"] == [True]

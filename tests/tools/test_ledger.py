@@ -21,10 +21,10 @@ from redis.exceptions import ConnectionError as NoConnection
 
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import BOOT, KEY, OTHER_BOOT, PEOPLE, Desk, expire_due
-from tools.acting.run import start
+from tools.acting.run import start_action
 from tools.ledger.claim import Claim
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Terms
+from tools.ledger.record import ApprovalTerms
 from tools.ledger.seal import Seal
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -69,10 +69,10 @@ async def test_the_audit_log_says_by_which_sets(desk: Desk) -> None:
 
 
 def test_terms_are_read_back_as_they_were_signed() -> None:
-    plain = Terms(PEOPLE, 1)
-    more = Terms(PEOPLE, 1, sets=("a",))
-    assert Terms.from_canonical(more.canonical()) == more
-    assert Terms.from_canonical(plain.canonical()) == plain
+    plain = ApprovalTerms(PEOPLE, 1)
+    more = ApprovalTerms(PEOPLE, 1, sets=("a",))
+    assert ApprovalTerms.from_canonical_json(more.to_canonical_json()) == more
+    assert ApprovalTerms.from_canonical_json(plain.to_canonical_json()) == plain
 
 
 @pytest.mark.parametrize("removed", [{"delegated": [["T1:EVE", "T1:ANN"]]}, {"break_glass": "nobody answers"}])
@@ -81,10 +81,10 @@ async def test_a_signed_request_with_a_removed_field_is_never_decided(desk: Desk
     key = desk.key(f"apr:{card.approval}")
     row = {name.decode(): value.decode() for name, value in (await desk.redis.hgetall(key)).items()}
     request = json.dumps(json.loads(row["request"]) | removed, sort_keys=True, separators=(",", ":"))
-    mac = Seal(KEY).request(row["action"], request, int(row["proposed_at"]), int(row["decide_by"]))
+    mac = Seal(KEY).sign_request(row["action"], request, int(row["proposed_at"]), int(row["decide_by"]))
     await desk.redis.hset(key, mapping={"request": request, "mac": mac})
     for voter in ("ANN", "EVE"):
-        with pytest.raises(desk.refusals.Tampered):
+        with pytest.raises(desk.refusals.TamperedRecord):
             await desk.click(card, voter)
 
 
@@ -92,7 +92,7 @@ async def test_two_people_who_click_at_once_approve_it_once(desk: Desk) -> None:
     card = await desk.ask()
     said = await asyncio.gather(desk.click(card, "ANN"), desk.click(card, "BOB"), return_exceptions=True)
     assert sum(isinstance(answer, desk.refusals.NotOpen) for answer in said) == 1
-    assert (await desk.ledger.record(card.approval)).state == "approved"
+    assert (await desk.ledger.get_record(card.approval)).state == "approved"
 
 
 async def test_four_workers_that_claim_at_once_get_one_claim(desk: Desk) -> None:
@@ -106,7 +106,7 @@ async def test_forty_actions_decided_at_the_same_moment_are_all_decided(desk: De
     cards = [await desk.ask(desk.action(f"gpu-{i:03}", incident=f"inc-{i}")) for i in range(40)]
     rows = await asyncio.gather(*(desk.click(card, ledger=desk.replica()) for card in cards))
     assert {row.state for row in rows} == {"approved"}
-    assert (await desk.ledger.verify(head for _, head in desk.heads)).good
+    assert (await desk.ledger.verify_audit(head for _, head in desk.heads)).good
 
 
 async def test_a_quorum_of_two_takes_two_people(desk: Desk) -> None:
@@ -204,7 +204,7 @@ async def test_a_replayed_click_changes_nothing(desk: Desk) -> None:
     await desk.click(card, "ANN", delivery="the same click")
     before = await desk.dump()
     for row in (card, other):
-        with pytest.raises(desk.refusals.Replayed):
+        with pytest.raises(desk.refusals.ReplayedClick):
             await desk.click(row, "BOB", delivery="the same click")
     assert await desk.dump() == before
 
@@ -236,7 +236,7 @@ async def test_a_vote_whose_voter_left_the_approvers_does_not_count_at_the_claim
 
 async def test_an_unknown_approval_is_not_found(desk: Desk) -> None:
     with pytest.raises(desk.refusals.NotFound):
-        await desk.ledger.record("apr-000000000000")
+        await desk.ledger.get_record("apr-000000000000")
 
 
 # -- two clocks -----------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ async def test_a_vote_after_the_time_to_decide_does_not_count(desk: Desk) -> Non
     desk.clock.go(seconds=901)
     with pytest.raises(desk.refusals.TooLate):
         await desk.click(card)
-    assert (await desk.ledger.record(card.approval)).state == "pending"
+    assert (await desk.ledger.get_record(card.approval)).state == "pending"
 
 
 async def test_a_claim_after_the_time_to_start_is_refused(desk: Desk) -> None:
@@ -292,16 +292,16 @@ async def test_a_machine_whose_clock_is_hopeless_is_told_so_and_a_human_can_rewi
     await desk.ledger.stop("T1:ANN", "a kill switch works on any machine")
     await desk.ledger.resume("T1:ANN")
     await desk.ledger.rewind_clock("T1:ANN")
-    assert (await desk.ledger.record(card.approval)).state == "superseded"
+    assert (await desk.ledger.get_record(card.approval)).state == "superseded"
     assert (await desk.approved()).state == "approved"
-    assert (await desk.ledger.verify()).good
+    assert (await desk.ledger.verify_audit()).good
 
 
 async def test_setting_the_clock_back_passes_over_what_somebody_forged(desk: Desk) -> None:
     forged, card = await desk.ask(), await desk.ask(desk.action("gpu-018"))
     await desk.redis.hset(desk.key("apr", forged.approval), "mac", "0" * 64)
     await desk.ledger.rewind_clock("T1:ANN")
-    assert (await desk.ledger.record(card.approval)).state == "superseded"
+    assert (await desk.ledger.get_record(card.approval)).state == "superseded"
 
 
 async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk: Desk) -> None:
@@ -311,14 +311,14 @@ async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk:
     assert [row.approval for row in await expire_due(desk.ledger)] == [approved.approval]
     desk.clock.go(seconds=600)
     assert [row.approval for row in await expire_due(desk.ledger)] == [waiting.approval]
-    assert await desk.ledger.due() == []
+    assert await desk.ledger.list_due() == []
     with pytest.raises(desk.refusals.NotOpen, match="expired"):
         await desk.click(waiting)
 
 
 async def test_nothing_expires_before_its_time(desk: Desk) -> None:
     card = await desk.ask()
-    assert (await desk.ledger.end(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
+    assert (await desk.ledger.end_action(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
 
 
 # -- ending it otherwise --------------------------------------------------------------------------------------------------
@@ -328,9 +328,9 @@ async def test_nothing_expires_before_its_time(desk: Desk) -> None:
 @pytest.mark.parametrize("approve", [True, False])
 async def test_what_is_revoked_or_superseded_never_runs(desk: Desk, event: str, approve: bool) -> None:
     card = await desk.approved() if approve else await desk.ask()
-    ended = await desk.ledger.end(card.approval, desk.states.Transition(event), "T1:BOB", "not now")
+    ended = await desk.ledger.end_action(card.approval, desk.states.Transition(event), "T1:BOB", "not now")
     assert (ended.state, ended.ended_by, ended.says) == (f"{event}d", "T1:BOB", "not now")
-    for attempt in (desk.click(card, "CID"), desk.claim(card), desk.ledger.end(card.approval, desk.states.Transition.REVOKE, "x", "x")):
+    for attempt in (desk.click(card, "CID"), desk.claim(card), desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "x", "x")):
         with pytest.raises(desk.refusals.NotOpen):
             await attempt
 
@@ -339,14 +339,14 @@ async def test_what_runs_cannot_be_revoked(desk: Desk) -> None:
     card = await desk.approved()
     await desk.claim(card)
     with pytest.raises(desk.refusals.NotOpen, match="executing"):
-        await desk.ledger.end(card.approval, desk.states.Transition.REVOKE, "T1:BOB", "stop it")
+        await desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "T1:BOB", "stop it")
 
 
 async def test_nobody_can_end_an_action_into_being_approved(desk: Desk) -> None:
     card = await desk.ask()
     for event in ("approve", "claim", "done"):
         with pytest.raises(ValueError, match="does not end"):
-            await desk.ledger.end(card.approval, desk.states.Transition(event), "x", "x")
+            await desk.ledger.end_action(card.approval, desk.states.Transition(event), "x", "x")
 
 
 @pytest.mark.parametrize("changed", [{"policy": "policy-2"}, {"catalogue": "catalogue-2"}])
@@ -354,7 +354,7 @@ async def test_an_approval_under_an_older_policy_or_catalogue_is_superseded(desk
     card = await desk.approved()
     with pytest.raises(desk.refusals.VersionChanged):
         await desk.claim(card, **changed)
-    assert (await desk.ledger.record(card.approval)).state == "superseded"
+    assert (await desk.ledger.get_record(card.approval)).state == "superseded"
 
 
 # -- brakes ---------------------------------------------------------------------------------------------------------------
@@ -364,9 +364,9 @@ async def test_the_kill_switch_lets_nothing_start_and_shows_what_runs(desk: Desk
     running, waiting = await desk.approved(), await desk.approved(desk.action("gpu-018"))
     held = await desk.claim(running)
     await desk.replica().stop("T1:BOB", "power work in row 7")
-    with pytest.raises(desk.refusals.Stopped, match="power work in row 7"):
+    with pytest.raises(desk.refusals.KillSwitchOn, match="power work in row 7"):
         await desk.claim(waiting)
-    status = await desk.ledger.status()
+    status = await desk.ledger.get_brake_status()
     assert (status.stopped, status.executing) == ("T1:BOB: power work in row 7", (running.approval,))
     assert (status.stopped_by, status.why) == ("T1:BOB", "power work in row 7")
     assert (await desk.perform(held)).state == "done"
@@ -396,7 +396,7 @@ async def test_an_unknown_action_keeps_its_target_until_a_human_says_what_happen
     first, second = await desk.approved(), await desk.approved()
     doubt = await desk.ledger.finish(await desk.claim(first), "unknown", says="the host does not answer")
     assert (doubt.state, doubt.due()) == ("unknown", None)
-    assert (await desk.ledger.status()).unknown == (first.approval,)
+    assert (await desk.ledger.get_brake_status()).unknown == (first.approval,)
     with pytest.raises(desk.refusals.TargetBusy):
         await desk.claim(second)
     settled = await desk.ledger.reconcile(first.approval, "T1:BOB", False, "looked at the console: it never ran")
@@ -452,7 +452,7 @@ async def test_the_breaker_stays_open_until_a_human_resets_it(desk: Desk) -> Non
     late = await desk.approved(desk.action("gpu-9", incident="inc-9"), group_size=10)
     with pytest.raises(desk.refusals.BreakerOpen):
         await desk.claim(late)
-    assert (await desk.ledger.status()).breakers == ("h100",)
+    assert (await desk.ledger.get_brake_status()).breakers == ("h100",)
     await desk.ledger.reset_breaker("h100", "T1:BOB")
     assert await desk.claim(late)
 
@@ -477,14 +477,14 @@ async def test_what_only_looks_holds_its_hosts_but_uses_up_no_blast_radius(desk:
 @pytest.mark.parametrize("words", ["edited by T1:BOB: apr-0123456789ab", "", "apr-0123456789ab"])
 async def test_what_replaced_an_action_is_a_field_and_not_read_from_words(desk: Desk, words: str) -> None:
     old, new = await desk.ask(), await desk.ask()
-    ended = await desk.ledger.end(old.approval, desk.states.Transition.SUPERSEDE, "T1:BOB", words, replaced_by=new.approval)
+    ended = await desk.ledger.end_action(old.approval, desk.states.Transition.SUPERSEDE, "T1:BOB", words, replaced_by=new.approval)
     assert (ended.replaced_by, ended.covered_by) == (new.approval, "")
     assert (await desk.audit())[-1].count(new.approval) == 1
 
 
 @pytest.mark.parametrize("who", ["T1:apr-0123456789ab", "apr-0123456789abc", "rackmedic"])
 async def test_a_persons_name_is_never_taken_for_an_action(desk: Desk, who: str) -> None:
-    ended = await desk.ledger.end((await desk.ask()).approval, desk.states.Transition.SUPERSEDE, who, "edited by somebody: apr-0123")
+    ended = await desk.ledger.end_action((await desk.ask()).approval, desk.states.Transition.SUPERSEDE, who, "edited by somebody: apr-0123")
     assert (ended.replaced_by, ended.covered_by) == ("", "")
 
 
@@ -492,28 +492,28 @@ async def test_a_persons_name_is_never_taken_for_an_action(desk: Desk, who: str)
 async def test_status_shows_every_kill_switch_that_a_claim_obeys(desk: Desk, value: str) -> None:
     card = await desk.approved()
     await desk.redis.hset(desk.key("brakes"), "stop", value)
-    assert (await desk.ledger.status()).stopped_by == "unknown"
-    assert "kill switch is on" in await desk.ledger.held_back(card)
-    with pytest.raises(desk.refusals.Stopped):
+    assert (await desk.ledger.get_brake_status()).stopped_by == "unknown"
+    assert "kill switch is on" in await desk.ledger.explain_held_back(card)
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(card)
     await desk.redis.hdel(desk.key("brakes"), "stop")
-    assert (await desk.ledger.status()).stopped == ""
+    assert (await desk.ledger.get_brake_status()).stopped == ""
 
 
 async def test_a_reboot_supersedes_the_reset_that_it_covers(desk: Desk) -> None:
     reset, elsewhere = await desk.approved(), await desk.approved(desk.action("gpu-018"))
     reboot = await desk.approved(desk.action(remedy="reboot"), covers=("gpu_reset",))
     await desk.claim(reboot)
-    ended = await desk.ledger.record(reset.approval)
+    ended = await desk.ledger.get_record(reset.approval)
     assert (ended.state, ended.ended_by, ended.covered_by) == ("superseded", reboot.approval, reboot.approval)
-    assert (await desk.ledger.record(elsewhere.approval)).state == "approved"
-    assert reset.approval not in await desk.ledger.due()
+    assert (await desk.ledger.get_record(elsewhere.approval)).state == "approved"
+    assert reset.approval not in await desk.ledger.list_due()
 
 
 async def test_a_reboot_of_one_host_does_not_supersede_work_on_two(desk: Desk) -> None:
     pair = await desk.approved(desk.action("gpu-017,gpu-018"))
     await desk.claim(await desk.approved(desk.action(remedy="reboot"), covers=("gpu_reset",)))
-    assert (await desk.ledger.record(pair.approval)).state == "approved"
+    assert (await desk.ledger.get_record(pair.approval)).state == "approved"
 
 
 async def test_of_a_reset_and_a_reboot_claimed_at_once_one_runs(desk: Desk) -> None:
@@ -530,9 +530,9 @@ async def test_on_a_store_that_forgets_nothing_runs(desk: Desk) -> None:
         return "appendfsync is everysec: set it to always"
 
     for distrust in ("nothing survives exit", asked):
-        with pytest.raises(desk.refusals.Forgetful, match=r"everysec|survives"):
+        with pytest.raises(desk.refusals.NonDurableStore, match=r"everysec|survives"):
             await desk.claim(card, ledger=desk.replica(distrust=distrust))
-    assert (await desk.ledger.record(card.approval)).state == "approved"
+    assert (await desk.ledger.get_record(card.approval)).state == "approved"
 
 
 # -- holding it -----------------------------------------------------------------------------------------------------------
@@ -543,21 +543,21 @@ async def test_a_holder_that_beats_is_not_adopted(desk: Desk) -> None:
     held = await desk.claim(card)
     for _ in range(5):
         desk.clock.go(seconds=20)
-        await desk.ledger.beat(held)
+        await desk.ledger.send_heartbeat(held)
         assert await desk.ledger.adopt(card.approval, "w2") is None
-    assert await desk.ledger.due() == []
+    assert await desk.ledger.list_due() == []
 
 
 async def test_whoever_adopts_a_silent_holders_action_may_only_find_out(desk: Desk) -> None:
     card = await desk.approved()
     held = await desk.claim(card)
     desk.clock.go(seconds=31)
-    assert await desk.ledger.due() == [card.approval]
+    assert await desk.ledger.list_due() == [card.approval]
     adopted = await desk.ledger.adopt(card.approval, "w2")
     assert adopted is not None
     assert (adopted.may_start, adopted.token > held.token) == (False, True)
     with pytest.raises(PermissionError):
-        await start(adopted, desk.host)
+        await start_action(adopted, desk.host)
     assert (await desk.perform(adopted)).state == "failed"
     assert desk.host.effects == {}
 
@@ -568,7 +568,7 @@ async def test_a_stale_worker_that_wakes_up_starts_nothing_and_writes_nothing(de
     desk.clock.go(seconds=31)
     adopted = await desk.ledger.adopt(card.approval, "w2")
     with pytest.raises(desk.refusals.LostClaim):
-        await desk.ledger.beat(stale)
+        await desk.ledger.send_heartbeat(stale)
     await desk.perform(adopted)
     for state in ("done", "unknown"):
         with pytest.raises(desk.refusals.LostClaim):
@@ -581,7 +581,7 @@ async def test_a_stale_worker_that_wakes_up_starts_nothing_and_writes_nothing(de
 async def test_an_effect_that_outlived_its_worker_is_found_and_not_repeated(desk: Desk) -> None:
     card = await desk.approved()
     held = await desk.claim(card)
-    await start(held, desk.host)
+    await start_action(held, desk.host)
     desk.clock.go(seconds=31)
     done = await desk.perform(await desk.ledger.adopt(card.approval, "w2"))
     assert (done.state, desk.host.effects[card.digest]) == ("done", 1)
@@ -618,10 +618,10 @@ async def test_a_host_that_booted_since_the_approval_is_left_alone(desk: Desk) -
 async def test_what_the_proof_found_is_kept_with_the_action(desk: Desk) -> None:
     card = await desk.approved()
     with pytest.raises(desk.refusals.NotOpen):
-        await desk.ledger.judge(card.approval, "passes_now")
+        await desk.ledger.record_outcome(card.approval, "passes_now")
     await desk.ran(card)
-    assert (await desk.ledger.judge(card.approval, "passes_now")).outcome == "passes_now"
-    assert (await desk.ledger.judge(card.approval, "recurred")).outcome == "recurred"
+    assert (await desk.ledger.record_outcome(card.approval, "passes_now")).outcome == "passes_now"
+    assert (await desk.ledger.record_outcome(card.approval, "recurred")).outcome == "recurred"
 
 
 async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
@@ -629,7 +629,7 @@ async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
     desk.clock.go(seconds=1)
     second = await desk.ask(desk.action("gpu-018"))
     await desk.ask(desk.action(incident="inc-2"))
-    assert [row.approval for row in await desk.ledger.of_incident("inc-1")] == [first.approval, second.approval]
+    assert [row.approval for row in await desk.ledger.list_incident_records("inc-1")] == [first.approval, second.approval]
 
 
 # -- a store that somebody else writes ------------------------------------------------------------------------------------
@@ -638,17 +638,17 @@ async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
 async def test_a_state_set_by_hand_approves_nothing(desk: Desk) -> None:
     card = await desk.ask()
     await desk.redis.hset(desk.key("apr", card.approval), "state", "approved")
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
     await desk.redis.hset(desk.key("apr", card.approval), "start_by", FAR)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
 
 
 async def test_a_start_clock_moved_by_hand_is_noticed(desk: Desk) -> None:
     card = await desk.approved()
     await desk.redis.hset(desk.key("apr", card.approval), "start_by", FAR)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
 
 
@@ -658,10 +658,10 @@ async def test_a_vote_added_by_hand_is_noticed(desk: Desk) -> None:
     votes = desk.key("votes", card.approval)
     genuine = (await desk.redis.hgetall(votes))[b"T1:ANN"]
     await desk.redis.hset(votes, "T1:BOB", genuine)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card, "CID")
     await desk.redis.hset(votes, "T1:BOB", genuine.replace(b"T1:ANN", b"T1:BOB"))
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card, "CID")
 
 
@@ -677,7 +677,7 @@ async def test_an_action_swapped_by_hand_is_noticed(desk: Desk) -> None:
     worse = dataclasses.replace(card.action, command=("rm", "-rf", "/"))
     await desk.redis.hset(desk.key("apr", card.approval), mapping={"action": worse.canonical(), "digest": worse.digest})
     for digest in (card.digest, worse.digest):
-        with pytest.raises(desk.refusals.Tampered):
+        with pytest.raises(desk.refusals.TamperedRecord):
             await desk.ledger.claim(card.approval, digest, "w", policy="policy-1", catalogue="catalogue-1", authorised=PEOPLE)
 
 
@@ -685,7 +685,7 @@ async def test_a_quorum_lowered_by_hand_is_noticed(desk: Desk) -> None:
     card = await desk.ask(quorum=2)
     lower = card.terms.canonical().replace('"quorum":2', '"quorum":1')
     await desk.redis.hset(desk.key("apr", card.approval), "request", lower)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card)
 
 
@@ -696,10 +696,10 @@ async def test_a_record_with_any_field_gone_or_garbled_is_tampered(desk: Desk, f
     kept = (await desk.redis.hgetall(key))[field.encode()]
     for garbled in (b"", b"{}", b"9", kept + b" "):
         await desk.redis.hset(key, field, garbled)
-        with pytest.raises(desk.refusals.Tampered):
+        with pytest.raises(desk.refusals.TamperedRecord):
             await desk.claim(card)
     await desk.redis.hdel(key, field)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
 
 
@@ -707,7 +707,7 @@ async def test_an_action_that_ran_and_is_set_back_by_hand_is_not_claimed_again(d
     card = await desk.approved()
     await desk.ran(card)
     await desk.redis.hset(desk.key("apr", card.approval), "state", "approved")
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
 
 
@@ -715,7 +715,7 @@ async def test_a_denial_undone_by_hand_does_not_let_it_run(desk: Desk) -> None:
     card = await desk.ask(quorum=1)
     await desk.click(card, "BOB", "deny")
     await desk.redis.hset(desk.key("apr", card.approval), "state", "pending")
-    with suppress(desk.refusals.Tampered):
+    with suppress(desk.refusals.TamperedRecord):
         await desk.click(card, "ANN")
     with pytest.raises(desk.refusals.Refused):
         await desk.claim(card)
@@ -723,7 +723,7 @@ async def test_a_denial_undone_by_hand_does_not_let_it_run(desk: Desk) -> None:
 
 async def test_a_record_signed_with_another_key_is_tampered(desk: Desk) -> None:
     card = await desk.ask()
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.replica(key=b"somebody else's key").record(card.approval)
 
 
@@ -734,9 +734,9 @@ async def test_a_redis_that_went_back_in_time_stops_everything_until_a_human_loo
     await desk.redis.flushall()
     for key, (value, _) in backup.items():
         await desk.redis.restore(key, 0, value)
-    with pytest.raises(desk.refusals.Stopped, match="went back in time"):
+    with pytest.raises(desk.refusals.KillSwitchOn, match="went back in time"):
         await desk.claim(card)
-    with pytest.raises(desk.refusals.Stopped):
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(card, ledger=desk.replica())
     newcomer = desk.replica()
     await newcomer.resume("T1:BOB")
@@ -749,8 +749,8 @@ async def test_a_redis_that_lost_everything_stops_what_comes_next(desk: Desk) ->
     held = await desk.claim(await desk.approved())
     await desk.redis.flushall()
     with pytest.raises(desk.refusals.LostClaim):
-        await desk.ledger.beat(held)
-    with pytest.raises(desk.refusals.Stopped):
+        await desk.ledger.send_heartbeat(held)
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(await desk.approved())
 
 
@@ -825,10 +825,10 @@ async def test_a_redis_that_does_not_answer_is_a_refusal_and_no_stack_trace(desk
     attempts = [
         desk.click(card, ledger=dead),
         desk.claim(card, ledger=dead),
-        dead.status(),
-        dead.verify(),
-        dead.due(),
-        dead.of_incident("x"),
+        dead.get_brake_status(),
+        dead.verify_audit(),
+        dead.list_due(),
+        dead.list_incident_records("x"),
     ]
     for attempt in [*attempts, dead.propose(desk.action(), desk.terms()), dead.stop("T1:ANN", "x")]:
         with pytest.raises(desk.refusals.StoreDown):
@@ -846,7 +846,7 @@ async def some_history(desk: Desk) -> Any:
 
 async def test_an_untouched_audit_log_verifies(desk: Desk) -> None:
     await some_history(desk)
-    report = await desk.ledger.verify(head for _, head in desk.heads)
+    report = await desk.ledger.verify_audit(head for _, head in desk.heads)
     assert (report.good, report.entries, report.head) == (True, 6, desk.heads[-1][1])
     assert desk.heads == [(i, head) for i, (_, head) in enumerate(desk.heads, 1)]
 
@@ -855,14 +855,14 @@ async def test_an_altered_entry_is_found_where_it_is(desk: Desk) -> None:
     log, _ = await some_history(desk)
     row = (await desk.redis.lindex(log, 2)).replace(b'"by":"w1"', b'"by":"w9"')
     await desk.redis.lset(log, 2, row)
-    report = await desk.ledger.verify()
+    report = await desk.ledger.verify_audit()
     assert (report.good, report.broken_at) == (False, 2)
 
 
 async def test_a_removed_entry_is_found(desk: Desk) -> None:
     log, _ = await some_history(desk)
     await desk.redis.lrem(log, 1, await desk.redis.lindex(log, 1))
-    assert (await desk.ledger.verify()).broken_at == 1
+    assert (await desk.ledger.verify_audit()).broken_at == 1
 
 
 async def test_entries_in_another_order_are_found(desk: Desk) -> None:
@@ -870,22 +870,22 @@ async def test_entries_in_another_order_are_found(desk: Desk) -> None:
     first, second = await desk.redis.lindex(log, 0), await desk.redis.lindex(log, 1)
     await desk.redis.lset(log, 0, second)
     await desk.redis.lset(log, 1, first)
-    assert (await desk.ledger.verify()).broken_at == 0
+    assert (await desk.ledger.verify_audit()).broken_at == 0
 
 
 async def test_a_cut_end_shows_against_the_stored_head_and_against_a_posted_one(desk: Desk) -> None:
     log, head = await some_history(desk)
     await desk.redis.rpop(log)
-    assert not (await desk.ledger.verify()).intact
+    assert not (await desk.ledger.verify_audit()).intact
     await desk.redis.set(head, desk.heads[-2][1])
-    report = await desk.ledger.verify([desk.heads[-1][1], desk.heads[-2][1]])
+    report = await desk.ledger.verify_audit([desk.heads[-1][1], desk.heads[-2][1]])
     assert (report.intact, report.good, report.missing_heads) == (True, False, (desk.heads[-1][1],))
 
 
 async def test_an_entry_added_without_the_key_is_found(desk: Desk) -> None:
     log, _ = await some_history(desk)
     await desk.redis.rpush(log, "f" * 64 + ' {"event":"vote_approve","by":"T1:ANN"}')
-    assert (await desk.ledger.verify()).broken_at == 6
+    assert (await desk.ledger.verify_audit()).broken_at == 6
 
 
 async def test_the_audit_line_stands_before_the_effect(desk: Desk) -> None:
@@ -898,12 +898,12 @@ async def test_the_audit_line_stands_before_the_effect(desk: Desk) -> None:
 
 
 async def test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited(desk: Desk) -> None:
-    await desk.ledger.let_go("inc-1", "GPU.BUS.Fell_Off", ["gpu-018", "gpu-017"], "T1:BOB")
-    await desk.ledger.seen_in_service("inc-1", "gpu-019", "idle")
+    await desk.ledger.record_continuation("inc-1", "GPU.BUS.Fell_Off", ["gpu-018", "gpu-017"], "T1:BOB")
+    await desk.ledger.record_seen_in_service("inc-1", "gpu-019", "idle")
     first, second = [json.loads(line) for line in (await desk.audit())[-2:]]
     assert (first["event"], first["by"], first["after"]) == ("wave_let_go", "T1:BOB", ["gpu-017", "gpu-018"])
     assert (second["event"], second["by"], second["target"]) == ("held_node_in_service", "rackmedic", "gpu-019")
-    assert (await desk.ledger.verify()).good
+    assert (await desk.ledger.verify_audit()).good
 
 
 async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: Desk) -> None:
@@ -912,7 +912,7 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
     assert len(row.output) == 64
     await desk.ledger.reconcile(first.approval, "T1:BOB", True, f"used {SECRET}")
     await desk.click(second, "BOB", "deny", reason=f"password=hunter2 {SECRET}")
-    await desk.ledger.end((await desk.ask()).approval, desk.states.Transition.REVOKE, "T1:BOB", SECRET)
+    await desk.ledger.end_action((await desk.ask()).approval, desk.states.Transition.REVOKE, "T1:BOB", SECRET)
     await desk.ledger.stop("T1:BOB", SECRET)
     everything = repr([await desk.audit(), await desk.dump()])
     assert SECRET not in everything
@@ -968,7 +968,7 @@ async def test_a_number_that_is_none_refuses_and_never_breaks(desk: Desk, value:
         key, kept = desk.key("apr", card.approval), await desk.redis.hget(desk.key("apr", card.approval), field)
         await desk.redis.hset(key, field, value)
         with pytest.raises(desk.refusals.Refused) if value or field in ("decide_by", "start_by", "proposed_at", "state") else nullcontext():
-            await desk.ledger.record(card.approval)
+            await desk.ledger.get_record(card.approval)
         await (desk.redis.hset(key, field, kept) if kept is not None else desk.redis.hdel(key, field))
     assert await desk.claim(card)
 
@@ -977,10 +977,10 @@ async def test_a_number_that_is_none_refuses_and_never_breaks(desk: Desk, value:
 async def test_a_clock_that_is_none_refuses_and_the_brakes_still_work(desk: Desk, value: str) -> None:
     card = await desk.approved()
     await desk.redis.set(desk.key("clock"), value)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
     await desk.ledger.stop("T1:BOB", "somebody writes into Redis")
-    with pytest.raises(desk.refusals.Stopped):
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(card)
 
 
@@ -1003,10 +1003,10 @@ async def test_the_newest_entry_cannot_be_set_back_with_the_clock(desk: Desk) ->
     newest = await desk.redis.lindex(desk.key("audit"), -1)
     await desk.redis.lset(desk.key("audit"), -1, newest.replace(desk.clock.at.isoformat().encode(), earlier))
     await desk.redis.set(desk.key("clock"), "0")
-    with pytest.raises(desk.refusals.Tampered, match="newest entry of the audit log is not signed with our key"):
+    with pytest.raises(desk.refusals.TamperedRecord, match="newest entry of the audit log is not signed with our key"):
         await desk.claim(card, ledger=slow)
     await desk.ledger.stop("T1:BOB", "somebody writes into Redis")
-    assert (await desk.ledger.status()).stopped
+    assert (await desk.ledger.get_brake_status()).stopped
 
 
 @pytest.mark.parametrize("name", ["clock", "audit", "head", "brakes", "due", "held", "target:gpu-017", "blast:inc-1", "busy:h100"])
@@ -1016,7 +1016,7 @@ async def test_a_key_of_another_kind_refuses_and_never_breaks(desk: Desk, name: 
     await (desk.redis.set if name in ("audit", "brakes", "due", "held", "blast:inc-1", "busy:h100") else desk.redis.rpush)(
         desk.key(name), "abc"
     )
-    for attempt in (desk.claim(card), desk.ledger.status(), desk.ledger.due(), desk.ledger.used("inc-1", "h100")):
+    for attempt in (desk.claim(card), desk.ledger.get_brake_status(), desk.ledger.list_due(), desk.ledger.get_brake_usage("inc-1", "h100")):
         with suppress(desk.refusals.Refused):
             await attempt
 
@@ -1024,5 +1024,5 @@ async def test_a_key_of_another_kind_refuses_and_never_breaks(desk: Desk, name: 
 @pytest.mark.parametrize("score", ["inf", "-inf", "1e300", "-5"])
 async def test_a_moment_that_is_none_in_a_brake_is_refused(desk: Desk, score: str) -> None:
     await desk.redis.zadd(desk.key("blast", "inc-1"), {"gpu-001": float(score)})
-    with pytest.raises(desk.refusals.Tampered):
-        await desk.ledger.used("inc-1", "h100")
+    with pytest.raises(desk.refusals.TamperedRecord):
+        await desk.ledger.get_brake_usage("inc-1", "h100")

@@ -9,9 +9,9 @@ import pytest
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import KEY, Desk
 from tests.tools.test_ledger import desk
-from tools.acting.run import start
+from tools.acting.run import start_action
 from tools.ledger import audit
-from tools.ledger.seal import Seal, key_id
+from tools.ledger.seal import Seal, compute_key_id
 
 __all__ = ["desk"]
 NEW, NEWEST = b"the key that came after the first", b"and the one that came after that"
@@ -30,9 +30,9 @@ async def events(desk: Desk) -> list[str]:
 async def test_what_is_over_stays_readable_and_the_chain_whole(desk: Desk) -> None:
     done = await desk.ran(await desk.approved())
     ledger = with_new(desk)
-    assert await ledger.rotate("T1:ANN") == ()
-    assert (await ledger.record(done.approval)).state == "done"
-    report = await ledger.verify(head for _, head in desk.heads)
+    assert await ledger.rotate_key("T1:ANN") == ()
+    assert (await ledger.get_record(done.approval)).state == "done"
+    report = await ledger.verify_audit(head for _, head in desk.heads)
     assert report.good
     assert (await events(desk))[-1] == "key_changed"
 
@@ -40,9 +40,9 @@ async def test_what_is_over_stays_readable_and_the_chain_whole(desk: Desk) -> No
 async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(desk: Desk) -> None:
     waits, agreed = await desk.ask(), await desk.approved()
     ledger = with_new(desk)
-    assert set(await ledger.rotate("T1:ANN")) == {waits.approval, agreed.approval}
+    assert set(await ledger.rotate_key("T1:ANN")) == {waits.approval, agreed.approval}
     for card in (waits, agreed):
-        assert (await ledger.record(card.approval)).state == "superseded"
+        assert (await ledger.get_record(card.approval)).state == "superseded"
     with pytest.raises(desk.refusals.OldKey, match="proposed anew"):
         await desk.claim(agreed, ledger=ledger)
     anew = await ledger.propose(desk.action(), desk.terms(), single=True)
@@ -54,29 +54,29 @@ async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(des
 
 async def test_what_runs_ends_under_the_key_that_it_began_with_and_is_not_run_again(desk: Desk) -> None:
     claim = await desk.claim(await desk.approved())
-    await start(claim, desk.host)
+    await start_action(claim, desk.host)
     ledger = with_new(desk)
-    assert await ledger.rotate("T1:ANN") == ()
-    assert (await ledger.keys()).running == (claim.action.approval,)
+    assert await ledger.rotate_key("T1:ANN") == ()
+    assert (await ledger.get_key_status()).running == (claim.action.approval,)
     desk.clock.go(seconds=31)
     adopted = await ledger.adopt(claim.action.approval, "w9")
     assert not adopted.may_start
     assert (await desk.perform(adopted, ledger)).state == "done"
     assert desk.host.effects == {claim.action.digest: 1}
-    assert (await ledger.verify()).good
+    assert (await ledger.verify_audit()).good
 
 
 async def test_a_process_that_was_not_restarted_refuses_and_says_what_to_do(desk: Desk) -> None:
     agreed = await desk.approved()
     ledger = with_new(desk)
-    await ledger.rotate("T1:ANN")
+    await ledger.rotate_key("T1:ANN")
     fresh = await ledger.propose(desk.action("gpu-018"), desk.terms())
     before = await desk.dump()
-    with pytest.raises(desk.refusals.Tampered, match="still has the old one"):
+    with pytest.raises(desk.refusals.TamperedRecord, match="still has the old one"):
         await desk.ask()
     with pytest.raises(desk.refusals.NotOpen):
         await desk.claim(agreed)
-    with pytest.raises(desk.refusals.Tampered, match=f"signed with the key {key_id(NEW)}, which this process does not have"):
+    with pytest.raises(desk.refusals.TamperedRecord, match=f"signed with the key {compute_key_id(NEW)}, which this process does not have"):
         await desk.click(fresh)
     assert await desk.dump() == before
 
@@ -94,26 +94,26 @@ async def test_before_the_change_whoever_has_the_new_key_already_decides_nothing
 async def test_the_kill_switch_works_for_whoever_was_not_restarted_and_the_chain_stays_whole(desk: Desk) -> None:
     ledger = with_new(desk)
     await desk.ask()
-    await ledger.rotate("T1:ANN")
+    await ledger.rotate_key("T1:ANN")
     await desk.ledger.stop("T1:BOB", "fire")
-    assert (await ledger.status()).stopped_by == "T1:BOB"
-    assert (await ledger.verify()).good
-    await ledger.rotate("T1:ANN")
+    assert (await ledger.get_brake_status()).stopped_by == "T1:BOB"
+    assert (await ledger.verify_audit()).good
+    await ledger.rotate_key("T1:ANN")
     await ledger.resume("T1:BOB")
-    assert (await ledger.verify()).good
+    assert (await ledger.verify_audit()).good
 
 
 async def test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain(desk: Desk) -> None:
     await desk.ask()
     ledger = with_new(desk)
-    await ledger.rotate("T1:ANN")
-    assert (await ledger.verify()).good
+    await ledger.rotate_key("T1:ANN")
+    assert (await ledger.verify_audit()).good
     row = (await desk.redis.lindex(desk.key("audit"), -1)).decode()
-    line = audit.entry("vote_approve", "apr-000000000000", "T1:ANN", ledger._clock.now().isoformat())
-    head = Seal(KEY).of("audit", row.partition(" ")[0], line)
+    line = audit.build_entry("vote_approve", "apr-000000000000", "T1:ANN", ledger._clock.now().isoformat())
+    head = Seal(KEY).sign("audit", row.partition(" ")[0], line)
     await desk.redis.rpush(desk.key("audit"), f"{head} {line}")
     await desk.redis.set(desk.key("head"), head)
-    assert not (await ledger.verify()).good
+    assert not (await ledger.verify_audit()).good
 
 
 async def test_the_key_is_changed_once_by_however_many_and_again_later(desk: Desk) -> None:
@@ -122,9 +122,9 @@ async def test_the_key_is_changed_once_by_however_many_and_again_later(desk: Des
     assert (await events(desk)).count("key_changed") == 1
     ledger = with_new(desk, key=NEWEST, older_keys=(NEW, KEY))
     card = await with_new(desk).propose(desk.action(), desk.terms())
-    assert await ledger.rotate("T1:ANN") == (card.approval,)
-    assert (await ledger.verify()).good
-    assert (await ledger.keys()).newest == key_id(NEWEST)
+    assert await ledger.rotate_key("T1:ANN") == (card.approval,)
+    assert (await ledger.verify_audit()).good
+    assert (await ledger.get_key_status()).newest == compute_key_id(NEWEST)
 
 
 class Dies(Exception):
@@ -162,11 +162,11 @@ async def test_whoever_dies_on_the_way_is_followed_by_the_next(desk: Desk, write
     for card in cards:
         with pytest.raises((desk.refusals.OldKey, desk.refusals.NotOpen)):
             await desk.claim(card, ledger=ledger)
-    await ledger.rotate("T1:BOB")
-    assert {(await ledger.record(card.approval)).state for card in cards} == {"superseded"}
+    await ledger.rotate_key("T1:BOB")
+    assert {(await ledger.get_record(card.approval)).state for card in cards} == {"superseded"}
     assert (await events(desk)).count("key_changed") == 1
-    assert (await ledger.verify(head for _, head in desk.heads)).good
-    assert not (await ledger.keys()).changing
+    assert (await ledger.verify_audit(head for _, head in desk.heads)).good
+    assert not (await ledger.get_key_status()).changing
 
 
 async def test_the_clock_goes_on_where_it_was(desk: Desk) -> None:
@@ -175,16 +175,16 @@ async def test_the_clock_goes_on_where_it_was(desk: Desk) -> None:
     slow = SetClock(desk.clock.at)
     slow.go(seconds=-300)
     ledger = with_new(desk, clock=slow)
-    await ledger.rotate("T1:ANN")
+    await ledger.rotate_key("T1:ANN")
     card = await ledger.propose(desk.action(), desk.terms())
     assert card.proposed_at >= desk.clock.at
 
 
 def test_a_keys_id_tells_nothing_of_it_and_two_keys_have_two() -> None:
-    assert len({key_id(KEY), key_id(NEW), key_id(NEWEST)}) == 3
-    assert key_id(KEY) not in KEY.hex()
+    assert len({compute_key_id(KEY), compute_key_id(NEW), compute_key_id(NEWEST)}) == 3
+    assert compute_key_id(KEY) not in KEY.hex()
 
 
 def test_one_key_signs_as_it_always_did() -> None:
-    assert "." not in Seal(KEY).of("request", "as before")
-    assert Seal(NEW, (KEY,)).signer(Seal(KEY).of("request", "as before"), "request", "as before") == key_id(KEY)
+    assert "." not in Seal(KEY).sign("request", "as before")
+    assert Seal(NEW, (KEY,)).find_signer(Seal(KEY).sign("request", "as before"), "request", "as before") == compute_key_id(KEY)

@@ -11,7 +11,7 @@ import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 
 from tests.support.fakes_ledger import Desk, expire_due
-from tools.ledger.confirmed import states_after
+from tools.ledger.confirmed import get_states_after
 
 LOG = {b"rm:ledger:audit", b"rm:ledger:head", b"rm:ledger:clock"}
 Step = Callable[[Desk, Any], Awaitable[object]]
@@ -41,7 +41,7 @@ async def _deny(desk: Desk, card: Any) -> None:
 
 
 async def _end(desk: Desk, card: Any, event: str) -> None:
-    await desk.ledger.end(card.approval, desk.states.Transition(event), "T1:CID", "no more")
+    await desk.ledger.end_action(card.approval, desk.states.Transition(event), "T1:CID", "no more")
 
 
 async def _expire(desk: Desk, card: Any) -> None:
@@ -98,15 +98,15 @@ async def test_a_row_of_before_is_no_right_any_more(desk: Desk, was: str, became
     ran = dict(desk.host.effects)
     await _put_back(desk, kept)
     ledger = desk.replica() if fresh else desk.ledger
-    assert (await ledger.record(card.approval)).state == ("approved" if was == "approved" else "pending"), "genuine, signature by signature"
-    refused = (desk.refusals.Tampered, desk.refusals.TooLate)
+    assert (await ledger.get_record(card.approval)).state == ("approved" if was == "approved" else "pending"), "genuine, signature by signature"
+    refused = (desk.refusals.TamperedRecord, desk.refusals.TooLate)
     if was != "approved":
         with pytest.raises(refused):
             await desk.click(card, "BOB", ledger=ledger)
     with pytest.raises((*refused, desk.refusals.NotOpen)):
         await desk.claim(card, ledger=ledger)
     assert desk.host.effects == ran
-    assert (await ledger.verify()).good
+    assert (await ledger.verify_audit()).good
 
 
 async def test_an_approval_put_back_is_not_claimed(desk: Desk) -> None:
@@ -114,7 +114,7 @@ async def test_an_approval_put_back_is_not_claimed(desk: Desk) -> None:
     kept = await _kept(desk)
     await _end(desk, card, "revoke")
     await _put_back(desk, kept)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.claim(card)
 
 
@@ -123,7 +123,7 @@ async def test_a_card_put_back_takes_no_vote(desk: Desk) -> None:
     kept = await _kept(desk)
     await _deny(desk, card)
     await _put_back(desk, kept)
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card)
 
 
@@ -131,9 +131,9 @@ async def test_votes_of_before_count_for_no_card_put_up_anew(desk: Desk) -> None
     card = await desk.click(await desk.ask(quorum=2), "ANN")
     desk.clock.go(seconds=10)
     await desk.redis.delete(desk.key("apr", card.approval))
-    with suppress(desk.refusals.Tampered):
+    with suppress(desk.refusals.TamperedRecord):
         await desk.ledger.propose(card.action, desk.terms(quorum=2))
-    with pytest.raises(desk.refusals.Tampered):
+    with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card, "BOB")
 
 
@@ -141,16 +141,16 @@ async def test_a_kill_switch_released_in_redis_is_pulled_again(desk: Desk) -> No
     card = await desk.approved()
     await desk.ledger.stop("T1:BOB", "a rack")
     await desk.redis.delete(desk.key("brakes"))
-    with pytest.raises(desk.refusals.Stopped):
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(card)
-    assert await desk.ledger.altered()
-    assert (await desk.ledger.status()).stopped_by == "rackmedic", "and everybody sees it"
-    with pytest.raises(desk.refusals.Stopped):
+    assert await desk.ledger.has_altered_brakes()
+    assert (await desk.ledger.get_brake_status()).stopped_by == "rackmedic", "and everybody sees it"
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(card, ledger=desk.replica())
     await desk.ledger.resume("T1:BOB")
-    assert not await desk.ledger.altered()
+    assert not await desk.ledger.has_altered_brakes()
     assert (await desk.ran(card)).state == "done"
-    assert (await desk.ledger.verify()).good
+    assert (await desk.ledger.verify_audit()).good
 
 
 async def test_a_breaker_closed_in_redis_stops_everything(desk: Desk) -> None:
@@ -159,10 +159,10 @@ async def test_a_breaker_closed_in_redis_stops_everything(desk: Desk) -> None:
     with pytest.raises(desk.refusals.BreakerOpen):
         await desk.claim(await desk.approved(desk.action("gpu-7", incident="inc-7"), group_size=1))
     await desk.redis.delete(desk.key("brakes"), desk.key("window", "h100"))
-    with pytest.raises(desk.refusals.Stopped):
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(await desk.approved(desk.action("gpu-8", incident="inc-8"), group_size=1))
     await desk.ledger.reset_breaker("h100", "T1:BOB")
-    assert await desk.ledger.altered(), "only who resumes has looked"
+    assert await desk.ledger.has_altered_brakes(), "only who resumes has looked"
 
 
 async def test_a_lock_removed_in_redis_still_holds(desk: Desk) -> None:
@@ -172,7 +172,7 @@ async def test_a_lock_removed_in_redis_still_holds(desk: Desk) -> None:
     with pytest.raises(desk.refusals.TargetBusy):
         await desk.claim(second)
     await desk.redis.delete(desk.key("held"))
-    with pytest.raises(desk.refusals.Stopped):
+    with pytest.raises(desk.refusals.KillSwitchOn):
         await desk.claim(second)
 
 
@@ -180,14 +180,14 @@ async def test_a_lock_removed_in_redis_still_holds(desk: Desk) -> None:
 async def test_a_brake_pulled_in_redis_holds_too(desk: Desk, brake: str) -> None:
     card = await desk.approved()
     await desk.redis.hset(desk.key("brakes"), brake, "whoever")
-    with pytest.raises((desk.refusals.Stopped, desk.refusals.BreakerOpen)):
+    with pytest.raises((desk.refusals.KillSwitchOn, desk.refusals.BreakerOpen)):
         await desk.claim(card)
 
 
 async def test_the_log_is_read_back_as_far_as_needed_and_then_followed(desk: Desk) -> None:
     old = await desk.ask()
     for number in range(250):
-        await desk.ledger.let_go("inc-1", f"wave-{number}", [], "T1:BOB")
+        await desk.ledger.record_continuation("inc-1", f"wave-{number}", [], "T1:BOB")
     assert (await desk.click(old, ledger=desk.replica())).state == "approved"
     assert (await desk.ran(old)).state == "done"
 
@@ -206,7 +206,7 @@ async def test_an_entry_taken_out_of_the_log_confirms_nothing(desk: Desk) -> Non
 
 
 def test_every_entry_that_changes_an_action_says_its_state() -> None:
-    assert states_after('{"event":"claim","approval":"apr-1","supersedes":["apr-2"]}') == {"apr-1": "executing", "apr-2": "superseded"}
-    assert states_after('{"event":"vote_approve","approval":"apr-1","becomes":"approved"}') == {"apr-1": "approved"}
-    assert states_after('{"event":"outcome","approval":"apr-1","outcome":"cured"}') == {}
-    assert states_after("torn") == {}
+    assert get_states_after('{"event":"claim","approval":"apr-1","supersedes":["apr-2"]}') == {"apr-1": "executing", "apr-2": "superseded"}
+    assert get_states_after('{"event":"vote_approve","approval":"apr-1","becomes":"approved"}') == {"apr-1": "approved"}
+    assert get_states_after('{"event":"outcome","approval":"apr-1","outcome":"cured"}') == {}
+    assert get_states_after("torn") == {}

@@ -12,12 +12,12 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
-from tools.checks.exclusive.localise import LeafOf, Located, World, first_round, localise
+from tools.checks.exclusive.localise import LeafLookup, LocalisationResult, HostGroup, build_first_round, localise_slow_hosts
 from tools.checks.exclusive.nccl_pairs import run_pairs
-from tools.checks.row import Party, Told
+from tools.checks.row import CheckParticipant, CommandFacts
 from tools.evidence import MemoryEvidence
-from tools.fact import Fact, Status, blind
-from tools.fleet.answers import Ask
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import load_skus
@@ -32,7 +32,7 @@ def names(count: int) -> list[str]:
     return [f"h{number:02}" for number in range(count)]
 
 
-def leaves_of(size: int) -> LeafOf:
+def leaves_of(size: int) -> LeafLookup:
     return lambda host: f"leaf{int(host[1:]) // size}"
 
 
@@ -40,9 +40,9 @@ def nowhere(host: str) -> str:
     return ""
 
 
-def play(hosts: Sequence[str], leaf_of: LeafOf, bad: Callable[[World], bool | None]) -> Located:
+def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], bool | None]) -> LocalisationResult:
     """Answer every round; groups of one round share no host."""
-    search = localise(hosts, leaf_of)
+    search = localise_slow_hosts(hosts, leaf_of)
     try:
         worlds = next(search)
         while True:
@@ -51,17 +51,17 @@ def play(hosts: Sequence[str], leaf_of: LeafOf, bad: Callable[[World], bool | No
             assert all(1 < len(world) < 4 for world in worlds)
             worlds = search.send({world: bad(world) for world in worlds})
     except StopIteration as end:
-        located: Located = end.value
+        located: LocalisationResult = end.value
         assert located.rounds <= MOST_ROUNDS
         return located
 
 
 @pytest.mark.parametrize("count", range(2, 34))
 def test_healthy_hosts_take_one_round_and_nobody_is_accused(count: int) -> None:
-    assert play(names(count), nowhere, lambda world: False) == Located(rounds=1)
-    covered = [host for world in first_round(names(count)) for host in world]
+    assert play(names(count), nowhere, lambda world: False) == LocalisationResult(rounds=1)
+    covered = [host for world in build_first_round(names(count)) for host in world]
     assert sorted(covered) == names(count)
-    assert sum(len(world) == 3 for world in first_round(names(count))) == count % 2
+    assert sum(len(world) == 3 for world in build_first_round(names(count))) == count % 2
 
 
 @pytest.mark.parametrize("count", range(3, 34))
@@ -88,12 +88,12 @@ def test_of_two_hosts_that_are_slow_together_neither_is_accused() -> None:
 
 def test_where_nobody_does_well_nobody_is_accused() -> None:
     located = play(names(8), nowhere, lambda world: True)
-    assert located == Located(among=tuple(names(8)), rounds=located.rounds)
+    assert located == LocalisationResult(among=tuple(names(8)), rounds=located.rounds)
 
 
 @pytest.mark.parametrize("count", [4, 5, 8, 15, 33])
 def test_a_pair_that_is_slow_only_together_is_named_as_a_pair(count: int) -> None:
-    pair = next(world for world in first_round(names(count)) if len(world) == 2)
+    pair = next(world for world in build_first_round(names(count)) if len(world) == 2)
     located = play(names(count), nowhere, lambda world: set(pair) <= set(world))
     assert (located.hosts, located.pairs) == ((), (pair,))
 
@@ -130,7 +130,7 @@ def test_whatever_the_outcomes_are_it_ends_and_accuses_only_who_was_never_well(d
     size = data.draw(st.sampled_from([1, 3, 8, 40]))
     well: set[str] = set()
 
-    def bad(world: World) -> bool | None:
+    def bad(world: HostGroup) -> bool | None:
         told = data.draw(st.sampled_from([True, False, False, None]))
         well.update(world if told is False else ())
         return told
@@ -147,15 +147,15 @@ def test_a_host_that_cannot_be_tested_is_unknown_not_guilty() -> None:
 
 
 async def runner(slow: str, rates: Mapping[str, float]) -> dict[str, dict[str, object]]:
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> Told:
+    async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
         assert name == "mpi"
         group = [word.partition(":")[0] for word in slots["hosts"].split(",")]
         assert host == group[0]
         if "lost" in group:
-            return Told((blind("nccl2", Status.UNREACHABLE, "connection lost"),), 5.0)
-        return Told((Fact("nccl2", "nccl.busbw_max", 90.0 if slow in group else 352.0),), 45.0)
+            return CommandFacts((build_unobserved_fact("nccl2", Status.UNREACHABLE, "connection lost"),), 5.0)
+        return CommandFacts((Fact("nccl2", "nccl.busbw_max", 90.0 if slow in group else 352.0),), 45.0)
 
-    joint = await run_pairs([Party(host, host, 8) for host in rates], say)
+    joint = await run_pairs([CheckParticipant(host, host, 8) for host in rates], say)
     return {host: {fact.key: fact.value for fact in found} for host, found in joint.facts.items()}
 
 
@@ -179,7 +179,7 @@ def fleet(of: Cluster, leaf: str = "") -> Fleet:
 @pytest.mark.parametrize(("fault", "verdict"), [("N05", "slow"), ("S08", "slow"), ("N04", "failed"), ("N10", "failed"), ("N01", "slow")])
 async def test_the_sandbox_s_slow_host_is_found_among_seven(fault: str, verdict: str) -> None:
     of = cluster(fault, nodes=7)
-    wave = await fleet(of).look("i", [Ask(host, "nccl2") for host in of.hosts], permitted=True)
+    wave = await fleet(of).run_checks("i", [CheckRequest(host, "nccl2") for host in of.hosts], permitted=True)
     assert {fact.host: fact.value for fact in wave.facts if fact.key == "nccl.suspect"} == {
         host: verdict if host == "n1" else "clean" for host in of.hosts
     }
@@ -189,7 +189,7 @@ async def test_the_sandbox_s_slow_host_is_found_among_seven(fault: str, verdict:
 
 async def test_a_slow_leaf_is_named_though_only_the_fabric_itself_knows_the_leaves() -> None:
     of = cluster(*(f"N15@n{number}" for number in (0, 1, 2)), nodes=7)
-    wave = await fleet(of).look("i", [Ask(host, "nccl2") for host in of.hosts], permitted=True)
+    wave = await fleet(of).run_checks("i", [CheckRequest(host, "nccl2") for host in of.hosts], permitted=True)
     assert {fact.host: fact.value for fact in wave.facts if fact.key == "nccl.slow_leaf"} == dict.fromkeys(("n0", "n1", "n2"), "leaf-L2")
     assert {fact.value for fact in wave.facts if fact.key == "nccl.suspect"} == {"clean"}
 
@@ -198,7 +198,7 @@ async def test_without_nccl_tests_one_is_told_how_to_get_them() -> None:
     of = cluster(nodes=2)
     inventory = parse_inventory({"groups": {"g": {"hosts": "n0,n1", "nccl_tests": "/nowhere"}}})
     elsewhere = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
-    wave = await elsewhere.look("i", [Ask(host, "nccl2") for host in of.hosts], permitted=True)
+    wave = await elsewhere.run_checks("i", [CheckRequest(host, "nccl2") for host in of.hosts], permitted=True)
     told = [fact for fact in wave.facts if fact.key == "check.skipped"]
     assert told
     assert {fact.value for fact in told} == {"no_tool"}

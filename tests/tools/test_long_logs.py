@@ -8,18 +8,18 @@ from collections.abc import Mapping
 import pytest
 
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from kb.logs.kernel.reader import NEEDED
+from kb.logs.kernel.reader import NEEDED_TEXTS
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, fleet
 from tests.support.samples_checks import JOURNAL, RING, journal_line, ring_line
 from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
-from tools.checks.kernel import MATTERS
+from tools.checks.kernel import KERNEL_GREP_PATTERN
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.transport import Ran
+from tools.transport import CommandResult
 
 BOOT = "3f2a9c1e5b7d4e6f8a0b1c2d3e4f5a6b"
 START = journal_line("Linux version 5.15.0 NVRM", 1779246000000000, BOOT)
@@ -27,36 +27,36 @@ XID = journal_line("NVRM: Xid (PCI:0000:9b:00): 79, pid=7, name=x, GPU has falle
 FLOOD = ring_line(
     "err", "03:00:00", "mlx5_core 0000:dc:00.0: mlx5_cmd_out_err:838:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed, status bad"
 )
-CUT = Ran(FLOOD.encode() * 3, truncated=True, exit_status=None)
+CUT = CommandResult(FLOOD.encode() * 3, truncated=True, exit_status=None)
 
 
-def node(rans: Mapping[str, Ran]) -> tuple[Fleet, FakeHosts]:
+def node(rans: Mapping[str, CommandResult]) -> tuple[Fleet, FakeHosts]:
     """A host with the kit whose kernel log says this; no other answer is worth a word."""
-    hosts = FakeHosts(lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), Ran(b"", b"No journal files were found.\n", 1)))
+    hosts = FakeHosts(lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), CommandResult(b"", b"No journal files were found.\n", 1)))
     return Fleet(hosts, HOSTS, CHECKS, MemoryEvidence(), SetClock()), hosts
 
 
-async def look(it: Fleet) -> Answer:
-    (answer,) = (await it.look("inc-1", [Ask("n1", "dmesg")])).answers
+async def look(it: Fleet) -> CheckAnswer:
+    (answer,) = (await it.run_checks("inc-1", [CheckRequest("n1", "dmesg")])).answers
     return answer
 
 
-def of(answer: Answer, key: str) -> list[Fact]:
+def of(answer: CheckAnswer, key: str) -> list[Fact]:
     return [fact for fact in answer.facts if fact.key == key]
 
 
-WELL = {"journal": Ran(START.encode()), "/proc/sys/kernel/random/boot_id": Ran(f"{BOOT}\n".encode())}
+WELL = {"journal": CommandResult(START.encode()), "/proc/sys/kernel/random/boot_id": CommandResult(f"{BOOT}\n".encode())}
 
 
 async def test_a_log_that_fits_is_taken_whole_and_nothing_else_is_asked() -> None:
-    it, hosts = node({**WELL, "ring": Ran(RING.encode())})
+    it, hosts = node({**WELL, "ring": CommandResult(RING.encode())})
     answer = await look(it)
     assert {argv[-1] for _, argv in hosts.asked} == {"dmesg.ring", "dmesg.journal", "/proc/sys/kernel/random/boot_id"}
     assert not of(answer, "check.left_out")
 
 
 async def test_of_a_log_that_is_too_long_what_matters_is_read_and_the_rest_is_said_to_be_left_out() -> None:
-    it, hosts = node({**WELL, "ring": CUT, "newest": Ran((XID + START).encode())})
+    it, hosts = node({**WELL, "ring": CUT, "newest": CommandResult((XID + START).encode())})
     answer = await look(it)
     assert answer.could_not == ""
     assert [(fact.value, fact.device, fact.stale) for fact in of(answer, "kernel.xid")] == [(79, "0000:9b:00.0", False)]
@@ -68,7 +68,7 @@ async def test_of_a_log_that_is_too_long_what_matters_is_read_and_the_rest_is_sa
 
 
 async def test_where_even_what_matters_is_too_long_the_newest_is_read_and_the_host_counts_as_not_looked_at() -> None:
-    it, _ = node({**WELL, "ring": CUT, "newest": Ran((XID * 3 + START[:40]).encode(), truncated=True, exit_status=None)})
+    it, _ = node({**WELL, "ring": CUT, "newest": CommandResult((XID * 3 + START[:40]).encode(), truncated=True, exit_status=None)})
     answer = await look(it)
     assert [fact.value for fact in of(answer, "kernel.xid")] == [79]
     assert answer.could_not == "dmesg.newest: output cut at 4194304 bytes; what is older was left out"
@@ -77,14 +77,14 @@ async def test_where_even_what_matters_is_too_long_the_newest_is_read_and_the_ho
 @pytest.mark.parametrize(
     "stand_in",
     [
-        Ran(b"-- No entries --\n", b"", 1),
-        Ran(b"", b"", 1),
-        Ran(b"", b"Compiled without pattern matching support\n", 1),
-        Ran(b"", b"rackmedic-look: no such question: this kit is 0123456789ab\n", 2),
-        Ran(b"", b"bash: line 1: journalctl: command not found\n", 127),
+        CommandResult(b"-- No entries --\n", b"", 1),
+        CommandResult(b"", b"", 1),
+        CommandResult(b"", b"Compiled without pattern matching support\n", 1),
+        CommandResult(b"", b"rackmedic-look: no such question: this kit is 0123456789ab\n", 2),
+        CommandResult(b"", b"bash: line 1: journalctl: command not found\n", 127),
     ],
 )
-async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at(stand_in: Ran) -> None:
+async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at(stand_in: CommandResult) -> None:
     it, _ = node({**WELL, "ring": CUT, "newest": stand_in})
     answer = await look(it)
     assert "dmesg.ring: output cut at 4194304 bytes" in answer.could_not
@@ -92,7 +92,7 @@ async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at
 
 
 async def test_a_journal_that_holds_nothing_else_is_an_answer_too() -> None:
-    it, _ = node({**WELL, "ring": Ran(RING.encode()), "journal": CUT, "recent": Ran(b"-- No entries --\n", b"", 1)})
+    it, _ = node({**WELL, "ring": CommandResult(RING.encode()), "journal": CUT, "recent": CommandResult(b"-- No entries --\n", b"", 1)})
     answer = await look(it)
     assert answer.could_not == ""
     assert [fact.value for fact in of(answer, "check.left_out")] == ["journal"]
@@ -104,18 +104,18 @@ def test_the_newest_first_is_read_as_the_oldest_first() -> None:
         journal_line("pcieport 0000:80:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", 1779246070200000, BOOT),
         journal_line("pcieport 0000:80:01.0:    [14] CmpltTO                (First)", 1779246070200001, BOOT),
     ]
-    told = [CHECKS["dmesg"].read("".join(order)) for order in (rows, rows[::-1])]
+    told = [CHECKS["dmesg"].parse_output("".join(order)) for order in (rows, rows[::-1])]
     assert told[0] == told[1]
     assert "CmpltTO" in str(told[1])
 
 
 def test_a_journal_without_entries_is_an_answer_and_no_fact() -> None:
-    assert [CHECKS[check].read("-- No entries --\n") for check in ("dmesg", "sysd")] == [(), ()]
+    assert [CHECKS[check].parse_output("-- No entries --\n") for check in ("dmesg", "sysd")] == [(), ()]
 
 
 def test_every_line_that_the_reader_looks_at_is_asked_for_but_the_chronic_ones() -> None:
-    matters = re.compile(MATTERS)
-    spoken = [needle for needle in NEEDED if not needle.startswith(('"', "-- "))]
+    matters = re.compile(KERNEL_GREP_PATTERN)
+    spoken = [needle for needle in NEEDED_TEXTS if not needle.startswith(('"', "-- "))]
     unasked = {needle for needle in spoken if not matters.search(f"[12.5] {needle} x")}
     assert unasked == {"ACCESS_REG", "] BadTLP", "] BadDLLP", "] RxErr", "] Rollover", "] Timeout"}
     assert not matters.search(FLOOD)
@@ -125,9 +125,9 @@ def test_every_line_that_the_reader_looks_at_is_asked_for_but_the_chronic_ones()
 
 
 def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> None:
-    lines = [*RING.splitlines(), *(f"[12.5] {needle} x" for needle in NEEDED), FLOOD.strip(), "usb 1-1: new device", "[UFW BLOCK] IN=eth0"]
+    lines = [*RING.splitlines(), *(f"[12.5] {needle} x" for needle in NEEDED_TEXTS), FLOOD.strip(), "usb 1-1: new device", "[UFW BLOCK] IN=eth0"]
     asked = subprocess.run(
-        ["grep", "-P", MATTERS],
+        ["grep", "-P", KERNEL_GREP_PATTERN],
         input="\n".join(lines),
         capture_output=True,
         text=True,
@@ -135,12 +135,12 @@ def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> 
         env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
     )  # journalctl and GNU grep use the same library for it
     assert asked.stderr == ""
-    assert asked.stdout.splitlines() == [line for line in lines if re.search(MATTERS, line)]
+    assert asked.stdout.splitlines() == [line for line in lines if re.search(KERNEL_GREP_PATTERN, line)]
 
 
 async def test_a_gpu_s_error_is_found_under_a_day_of_an_adapter_s_complaints() -> None:
     of_node = cluster("G10@n1", modifiers=["R2(lines=30000)@n1"])
-    (answer,) = (await fleet(of_node, InProcess(of_node)).look("inc-1", [Ask("n1", "dmesg")])).answers
+    (answer,) = (await fleet(of_node, InProcess(of_node)).run_checks("inc-1", [CheckRequest("n1", "dmesg")])).answers
     assert answer.could_not == ""
     assert [fact.value for fact in of(answer, "kernel.xid") if fact.status is Status.OK] == [119]
     assert {fact.value for fact in of(answer, "check.left_out")} == {"ring", "journal"}

@@ -2,17 +2,17 @@
 
 import pytest
 
-from bot.terminal.differences import PARTLY, Differences
+from bot.terminal.differences import PARTLY_UNOBSERVED_TEXT, HostDifferences
 from tests.support.clock import SetClock
 from tests.tools.test_fleet import FakeHosts
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask
+from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
-from tools.transport import Ran
+from tools.transport import CommandResult
 
 PASSIVE = sorted(check.id for check in CHECKS.values() if not check.exclusive)
 ROW = {
@@ -23,25 +23,25 @@ ROW = {
     "tracker": "https://t.example/",
 }
 KIT, NO_KIT = ({"defaults": ROW | {"kit": kit}, "groups": {"g": {"hosts": "n1"}}} for kit in (True, False))
-NOT_THERE = Ran(b"", b"sh: 1: exec: %s: not found\n", 127)
+NOT_THERE = CommandResult(b"", b"sh: 1: exec: %s: not found\n", 127)
 
 
-async def asked(check: str, ran: Ran, inventory: dict[str, object]) -> Answer:
+async def asked(check: str, ran: CommandResult, inventory: dict[str, object]) -> CheckAnswer:
     """What comes of a check on a machine where every command leaves this behind."""
 
-    def answer(host: str, argv: tuple[str, ...]) -> Ran:
-        return Ran(ran.stdout, ran.stderr.replace(b"%s", argv[0].encode()), ran.exit_status)
+    def answer(host: str, argv: tuple[str, ...]) -> CommandResult:
+        return CommandResult(ran.stdout, ran.stderr.replace(b"%s", argv[0].encode()), ran.exit_status)
 
     fleet = Fleet(FakeHosts(answer), parse_inventory(inventory), CHECKS, MemoryEvidence(), SetClock())
-    (found,) = (await fleet.look("i", [Ask("n1", check)])).answers
+    (found,) = (await fleet.run_checks("i", [CheckRequest("n1", check)])).answers
     return found
 
 
-def called_ok(answer: Answer) -> bool:
+def called_ok(answer: CheckAnswer) -> bool:
     """Whether `rackmedic look` would put the host among those that are well."""
-    table = Differences(lambda host, key, device: None, lambda host: "")
-    table.add(answer)
-    return any(not group.notes or group.notes == (PARTLY,) for group in table.groups(answer.check))
+    table = HostDifferences(lambda host, key, device: None, lambda host: "")
+    table.add_answer(answer)
+    return any(not group.notes or group.notes == (PARTLY_UNOBSERVED_TEXT,) for group in table.list_host_groups(answer.check))
 
 
 @pytest.mark.parametrize("inventory", [KIT, NO_KIT], ids=["kit", "no kit"])
@@ -61,11 +61,11 @@ async def test_where_none_of_its_programs_is_there_a_check_is_not_well(check: st
 
 @pytest.mark.parametrize("check", sorted({*PASSIVE} - {"lspci"}))
 async def test_where_its_programs_end_badly_and_say_nothing_a_check_is_not_well(check: str) -> None:
-    assert (await asked(check, Ran(b"", b"", 1), NO_KIT)).could_not
+    assert (await asked(check, CommandResult(b"", b"", 1), NO_KIT)).could_not
 
 
 async def test_a_machine_without_a_device_of_nvidia_is_a_finding_of_its_own() -> None:
-    answer = await asked("lspci", Ran(b"", b"", 0), KIT)
+    answer = await asked("lspci", CommandResult(b"", b"", 0), KIT)
     assert [(fact.key, fact.value) for fact in answer.facts] == [("pcie.gpu_count", 0)]
     assert not answer.could_not
     assert not called_ok(answer)
@@ -75,14 +75,14 @@ async def test_a_machine_without_a_device_of_nvidia_is_a_finding_of_its_own() ->
     ("ran", "says"),
     [
         (NOT_THERE, "ibstat is not installed"),
-        (Ran(b"", "timeout: failed to run command ‘ibstat’: No such file or directory\n".encode(), 127), "ibstat is not installed"),
-        (Ran(b"", b"timeout: failed to run command 'ibstat': Permission denied\n", 126), "Permission denied"),
+        (CommandResult(b"", "timeout: failed to run command ‘ibstat’: No such file or directory\n".encode(), 127), "ibstat is not installed"),
+        (CommandResult(b"", b"timeout: failed to run command 'ibstat': Permission denied\n", 126), "Permission denied"),
         (
-            Ran(b"", b"ibstat: error while loading shared libraries: libibmad.so.5: cannot open\n", 127),
+            CommandResult(b"", b"ibstat: error while loading shared libraries: libibmad.so.5: cannot open\n", 127),
             "cannot be run: ibstat: error while",
         ),
         (
-            Ran(
+            CommandResult(
                 b"",
                 b"bash: warning: setlocale: LC_ALL: cannot change locale\nsudo: unable to resolve host n1: x\nsudo: a password is required\n",
                 1,
@@ -91,7 +91,7 @@ async def test_a_machine_without_a_device_of_nvidia_is_a_finding_of_its_own() ->
         ),
     ],
 )
-async def test_not_installed_is_said_of_what_is_not_there_and_of_nothing_else(ran: Ran, says: str) -> None:
+async def test_not_installed_is_said_of_what_is_not_there_and_of_nothing_else(ran: CommandResult, says: str) -> None:
     answer = await asked("ibstat", ran, NO_KIT)
     assert says in answer.could_not
     assert ("not installed" in answer.could_not) is ("not installed" in says)
@@ -119,7 +119,7 @@ async def test_not_installed_is_said_of_what_is_not_there_and_of_nothing_else(ra
     ],
 )
 async def test_every_launchers_words_for_a_program_that_is_not_there_are_known(said: str) -> None:
-    assert "ibstat is not installed" in (await asked("ibstat", Ran(b"", f"{said}\n".encode(), 1), NO_KIT)).could_not
+    assert "ibstat is not installed" in (await asked("ibstat", CommandResult(b"", f"{said}\n".encode(), 1), NO_KIT)).could_not
 
 
 @pytest.mark.parametrize(
@@ -137,20 +137,20 @@ async def test_every_launchers_words_for_a_program_that_is_not_there_are_known(s
     ],
 )
 async def test_a_thing_that_a_program_did_not_find_is_no_program_that_is_missing(said: str) -> None:
-    answer = await asked("ibstat", Ran(b"", f"{said}\n".encode(), 1), NO_KIT)
+    answer = await asked("ibstat", CommandResult(b"", f"{said}\n".encode(), 1), NO_KIT)
     assert answer.could_not
     assert "not installed" not in answer.could_not
 
 
 async def test_a_node_without_the_kit_is_told_so_whoever_was_asked_for_it() -> None:
-    sudo = Ran(b"", b"sudo: /usr/local/sbin/rackmedic-look: command not found\n", 1)
+    sudo = CommandResult(b"", b"sudo: /usr/local/sbin/rackmedic-look: command not found\n", 1)
     assert "the node kit is not installed" in (await asked("lspci", sudo, KIT)).could_not
     assert "the node kit is not installed" in (await asked("ipmi", sudo, KIT)).could_not
 
 
 def test_what_was_not_seen_is_no_difference_among_hosts() -> None:
-    table = Differences(lambda host, key, device: None, lambda host: "")
+    table = HostDifferences(lambda host, key, device: None, lambda host: "")
     unseen = Fact("ipmi", "check.skipped", "no_tool", line="ipmitool is not installed")
-    table.add(Answer("n1", "ipmi", (unseen,), could_not=unseen.line))
-    assert not table.groups("ipmi")
-    assert [str(row) for row in table.blind()] == ["n1: ipmi: ipmitool is not installed"]
+    table.add_answer(CheckAnswer("n1", "ipmi", (unseen,), could_not=unseen.line))
+    assert not table.list_host_groups("ipmi")
+    assert [str(row) for row in table.list_unobserved_hosts()] == ["n1: ipmi: ipmitool is not installed"]

@@ -6,7 +6,7 @@ from tests.tools.test_dryrun import Fleet
 from tests.tools.test_remedies import FLEET, _build
 from tools.acting.jobs import NodeJobs, RunningJob, read_node_jobs
 from tools.remedies.readings import KUBE_EMPTY
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 ASKED = "squeue -h -w gpu-001 -o %A|%T|%u"
 PODS = " ".join(KUBE_EMPTY.argv).replace("{node}", "pod-1")
@@ -30,18 +30,18 @@ async def test_jobs_are_named_with_their_users(answer: str, jobs: list[tuple[str
     ("answer", "why"),
     [
         (Unreachable("head", "no route to host"), "no route to host"),
-        (Ran(b"", exit_status=None), "no whole answer in time"),
-        (Ran(b"4711|RUNNING|alice\n", b"", 0, truncated=True), "no whole answer in time"),
+        (CommandResult(b"", exit_status=None), "no whole answer in time"),
+        (CommandResult(b"4711|RUNNING|alice\n", b"", 0, truncated=True), "no whole answer in time"),
         (
-            Ran(b"", b"slurm_load_jobs error: Unable to contact slurm controller", 1),
+            CommandResult(b"", b"slurm_load_jobs error: Unable to contact slurm controller", 1),
             "slurm_load_jobs error: Unable to contact slurm controller",
         ),
-        (Ran(b"", b"", 1), "exit status 1"),
+        (CommandResult(b"", b"", 1), "exit status 1"),
         ("4711|RUNNING\n", "squeue: an answer of another shape"),
         ("4711|RUNNING|alice\n<html>\n", "squeue: an answer of another shape"),
     ],
 )
-async def test_a_scheduler_that_does_not_answer_is_not_an_empty_node(answer: Ran | Unreachable | str, why: str) -> None:
+async def test_a_scheduler_that_does_not_answer_is_not_an_empty_node(answer: CommandResult | Unreachable | str, why: str) -> None:
     assert await read_node_jobs(_build("drain_node"), FLEET, Fleet({("head", ASKED): answer})) == NodeJobs(why=why)
 
 

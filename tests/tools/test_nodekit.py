@@ -16,11 +16,11 @@ from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 from tools.action import Condition
 from tools.checks import CHECKS
 from tools.checks.row import Check, Command
-from tools.nodekit.generate import BadRow, KitPaths, kit_files, kit_version
+from tools.nodekit.generate import BadRow, KitPaths, build_kit_files, compute_kit_version
 from tools.remedies import REMEDIES
-from tools.remedies.row import KINDS, Remedy
+from tools.remedies.row import ARGUMENT_KINDS, Remedy
 
-FILES = kit_files(CHECKS, REMEDIES)
+FILES = build_kit_files(CHECKS, REMEDIES)
 VISUDO = shutil.which("visudo") or ("/usr/sbin/visudo" if Path("/usr/sbin/visudo").exists() else "")
 HOSTILE = """'; touch owned; ' $(touch owned) `touch owned` "$(touch owned)" \\ *) ;; esac
 touch owned # @PATH@"""
@@ -52,13 +52,13 @@ def test_every_remedy_that_runs_on_a_host_is_in_the_kit_and_no_other_is() -> Non
 
 
 def test_the_version_stands_in_every_file() -> None:
-    version = kit_version(CHECKS, REMEDIES)
+    version = compute_kit_version(CHECKS, REMEDIES)
     assert all(version in text for text in FILES.values())
     assert not [name for name, text in FILES.items() if re.search(r"@[A-Z]+@", text)]
 
 
 def test_the_version_changes_exactly_when_what_is_allowed_changes() -> None:
-    version = kit_version(CHECKS, REMEDIES)
+    version = compute_kit_version(CHECKS, REMEDIES)
     smi, dmesg, reset = CHECKS["smi"], CHECKS["dmesg"], REMEDIES["gpu_reset"]
     same: list[tuple[Mapping[str, Check], Mapping[str, Remedy]]] = [
         ({**CHECKS, "smi": replace(smi, commands=(Command("query", ("nvidia-smi", "-a")),), asks="other words")}, REMEDIES),
@@ -74,13 +74,13 @@ def test_the_version_changes_exactly_when_what_is_allowed_changes() -> None:
         (CHECKS, {**REMEDIES, "gpu_reset": replace(reset, limit_seconds=1)}),
         (CHECKS, {**REMEDIES, "gpu_reset": replace(reset, args={"bdf": "node"})}),
     ]
-    assert {kit_version(*tables) for tables in same} == {version}
-    assert len({kit_version(*tables) for tables in other} | {version}) == len(other) + 1
+    assert {compute_kit_version(*tables) for tables in same} == {version}
+    assert len({compute_kit_version(*tables) for tables in other} | {version}) == len(other) + 1
 
 
 def test_where_the_kit_lives_does_not_change_its_version() -> None:
-    elsewhere = kit_files(CHECKS, REMEDIES, KitPaths(directory="/opt/rm", state="/srv/rm", user="medic"))
-    assert kit_version(CHECKS, REMEDIES) in elsewhere["rackmedic-act"]
+    elsewhere = build_kit_files(CHECKS, REMEDIES, KitPaths(directory="/opt/rm", state="/srv/rm", user="medic"))
+    assert compute_kit_version(CHECKS, REMEDIES) in elsewhere["rackmedic-act"]
     assert "medic ALL=(root) NOPASSWD: NOSETENV: /opt/rm/rackmedic-look, /opt/rm/rackmedic-act\n" in elsewhere["sudoers"]
     assert "/var/lib/rackmedic" not in elsewhere["rackmedic-act"]
 
@@ -125,13 +125,13 @@ def test_hostile_words_of_a_row_stay_words(tmp_path: Path) -> None:
 )
 def test_a_row_that_does_not_fit_the_kit_is_refused_by_name(row: Remedy, names: str) -> None:
     with pytest.raises(BadRow, match=names):
-        kit_files(CHECKS, {row.id: row})
+        build_kit_files(CHECKS, {row.id: row})
 
 
 def test_a_privileged_command_with_a_slot_is_refused() -> None:
     check = replace(CHECKS["smi"], commands=(Command("tail", ("tail", "{job_logs}"), privileged=True),))
     with pytest.raises(BadRow, match=r"smi\.tail"):
-        kit_files({"smi": check}, REMEDIES)
+        build_kit_files({"smi": check}, REMEDIES)
 
 
 @given(st.sampled_from([field.name for field in fields(KitPaths)]), st.text(max_size=20))
@@ -142,7 +142,7 @@ def test_paths_and_names_that_would_not_stand_plainly_in_the_files_are_refused(f
 
 
 def test_no_kind_admits_a_character_that_means_something_in_a_pattern() -> None:
-    for kind in KINDS.values():
+    for kind in ARGUMENT_KINDS.values():
         given(st.from_regex(kind.pattern, fullmatch=True))(lambda value: _plain(value))()
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
-from tools.acting.deletes import Deletes, read_deletes
+from tools.acting.deletes import DeletePreview, parse_delete_preview
 from tools.checks import CHECKS
-from tools.checks.containers import answers
-from tools.checks.kernel import MATTERS
+from tools.checks.containers import split_container_answers
+from tools.checks.kernel import KERNEL_GREP_PATTERN
 from tools.checks.row import Check, Command, Format
-from tools.checks.storage import LOCAL_FUSE, SHARED
+from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
 from tools.fact import Status
-from tools.nodekit.generate import BadRow, kit_files
+from tools.nodekit.generate import BadRow, build_kit_files
 from tools.remedies import REMEDIES
 
 FULL, OTHER = "3f2a" + "0" * 60, "77aa" + "0" * 60
@@ -55,7 +55,7 @@ def test_the_master_is_looked_up_and_reached_and_no_word_of_it_is_run(node: Node
         environ(node, 21, MASTER_PORT=str(port), MASTER_ADDR="127.0.0.1")
         said = look(node, "net.master")
     assert said.splitlines() == [f"master 127.0.0.1 {port} ok"]
-    assert values(list(CHECKS["net"].read(said))) == {("net.master_reach", None): "ok"}
+    assert values(list(CHECKS["net"].parse_output(said))) == {("net.master_reach", None): "ok"}
 
 
 def test_a_closed_port_is_refused_and_an_unknown_name_has_no_address(node: Node) -> None:
@@ -80,7 +80,7 @@ def test_each_shared_mount_is_asked_by_itself(node: Node) -> None:
     )
     node.stub("stat", 'case $5 in /old) echo "stat: Stale file handle" >&2; exit 1 ;; /late) exit 124 ;; esac')
     said = look(node, "store.mounts")
-    assert values(list(CHECKS["store"].read(said))) == {
+    assert values(list(CHECKS["store"].parse_output(said))) == {
         ("store.mount", "/data"): "ok",
         ("store.mount", "/with\\040space"): "ok",
         ("store.mount", "/old"): "stale",
@@ -91,12 +91,12 @@ def test_each_shared_mount_is_asked_by_itself(node: Node) -> None:
 
 
 def test_every_kind_of_shared_file_system_is_asked(node: Node) -> None:
-    kinds = (*SHARED, "fuse.something-new")
+    kinds = (*SHARED_FILE_SYSTEMS, "fuse.something-new")
     rows = [f"srv /data/{n} {kind} rw 0 0\n" for n, kind in enumerate(kinds)]
-    rows += [f"x /here/{n} {kind} rw 0 0\n" for n, kind in enumerate((*LOCAL_FUSE, "ext4", "tmpfs", "fusectl", "autofs", "overlay"))]
+    rows += [f"x /here/{n} {kind} rw 0 0\n" for n, kind in enumerate((*LOCAL_FUSE_FILE_SYSTEMS, "ext4", "tmpfs", "fusectl", "autofs", "overlay"))]
     (node.root / "proc/mounts").write_text("".join(rows))
     node.stub("stat")
-    found = values(list(CHECKS["store"].read(look(node, "store.mounts"))))
+    found = values(list(CHECKS["store"].parse_output(look(node, "store.mounts"))))
     assert found == {("store.mount", f"/data/{n}"): "ok" for n, _ in enumerate(kinds)}
 
 
@@ -104,14 +104,14 @@ def test_a_mount_whose_server_never_answers_is_not_waited_for(node: Node) -> Non
     (node.root / "proc/mounts").write_text("a /silent fuse.sshfs rw 0 0\n")
     node.stub("timeout", node.gate("silent"))
     node.stub("sleep")
-    assert values(list(CHECKS["store"].read(look(node, "store.mounts")))) == {("store.mount", "/silent"): "timeout"}
+    assert values(list(CHECKS["store"].parse_output(look(node, "store.mounts")))) == {("store.mount", "/silent"): "timeout"}
     node.open_gate("silent")
 
 
 def test_mounts_beyond_those_that_are_asked_are_said_not_to_be(node: Node) -> None:
     (node.root / "proc/mounts").write_text("".join(f"srv:/{n} /data/{n} nfs4 rw 0 0\n" for n in range(66)))
     node.stub("stat")
-    facts = CHECKS["store"].read(look(node, "store.mounts"))
+    facts = CHECKS["store"].parse_output(look(node, "store.mounts"))
     assert [fact.status for fact in facts].count(Status.OK) == 64
     assert [fact.line for fact in facts if fact.status.blind] == ["2 more shared file systems were not asked"]
 
@@ -133,7 +133,7 @@ esac"""
 def test_only_gpu_containers_are_entered_and_as_nobody(node: Node) -> None:
     node.stub("docker", DOCKER)
     said = look(node, "docker.devices")
-    assert values(list(CHECKS["docker"].read(said))) == {("container.nvml", FULL[:12]): "unknown_error"}
+    assert values(list(CHECKS["docker"].parse_output(said))) == {("container.nvml", FULL[:12]): "unknown_error"}
     entered = [call for call in node.calls if call.startswith("docker exec")]
     assert entered == [f"docker exec --user 65534:65534 --workdir / {FULL} nvidia-smi -L"]
 
@@ -141,13 +141,13 @@ def test_only_gpu_containers_are_entered_and_as_nobody(node: Node) -> None:
 def test_containers_beyond_the_fourth_are_named_as_not_asked(node: Node) -> None:
     ids = [f"{number:064x}" for number in range(1, 7)]
     node.stub("docker", DOCKER.replace(f"{FULL} {OTHER} 'rm -rf'", " ".join(ids)).replace("echo 'runc 0'", "echo 'nvidia 0'"))
-    facts = CHECKS["docker"].read(look(node, "docker.devices"))
+    facts = CHECKS["docker"].parse_output(look(node, "docker.devices"))
     assert [fact.status for fact in facts] == [Status.OK] * 4 + [Status.UNREADABLE] * 2
     assert "not asked" in facts[-1].line
 
 
 def test_a_container_that_does_not_answer_in_time_could_not_be_looked_at() -> None:
-    [fact] = CHECKS["docker"].read(f"== container {FULL}\n\n== status 124\n")
+    [fact] = CHECKS["docker"].parse_output(f"== container {FULL}\n\n== status 124\n")
     assert fact.status is Status.TIMEOUT
 
 
@@ -157,8 +157,8 @@ LIE = f"GPU 0: fine@== status 0@== container {OTHER}@Failed to initialize NVML: 
 def test_a_container_cannot_speak_for_another_one(node: Node) -> None:
     node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", f"printf '{LIE}' | tr @ '\\n'; exit 7"))
     said = look(node, "docker.devices")
-    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
-    assert {fact.attrs["id"] for fact in CHECKS["docker"].read(said)} == {FULL}
+    assert [(name, status) for name, _, status in split_container_answers(said)] == [(FULL, 7)]
+    assert {fact.attrs["id"] for fact in CHECKS["docker"].parse_output(said)} == {FULL}
 
 
 def test_a_container_that_does_not_stop_talking_is_cut_off(node: Node) -> None:
@@ -166,13 +166,13 @@ def test_a_container_that_does_not_stop_talking_is_cut_off(node: Node) -> None:
     node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", flood))
     said = look(node, "docker.devices")
     assert len(said) < 70_000
-    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
+    assert [(name, status) for name, _, status in split_container_answers(said)] == [(FULL, 7)]
 
 
 @pytest.mark.parametrize("end", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
 def test_only_a_new_line_begins_a_new_frame(end: str) -> None:
     text = f"== container {FULL}\n{LIE.replace('@', end)}\n== status 7\n"
-    assert [(name, status) for name, _, status in answers(text)] == [(FULL, 7)]
+    assert [(name, status) for name, _, status in split_container_answers(text)] == [(FULL, 7)]
 
 
 def test_the_program_for_python_arrives_word_for_word(node: Node) -> None:
@@ -186,12 +186,12 @@ def test_the_pattern_for_the_journal_arrives_word_for_word(node: Node) -> None:
     node.stub("journalctl", "echo '-- No entries --'")
     for question in ("newest", "recent"):
         assert look(node, f"dmesg.{question}") == "-- No entries --"
-    assert [call.partition(" --grep=")[2] for call in node.calls if "journalctl" in call] == [f"{MATTERS} _TRANSPORT=kernel"] * 2
+    assert [call.partition(" --grep=")[2] for call in node.calls if "journalctl" in call] == [f"{KERNEL_GREP_PATTERN} _TRANSPORT=kernel"] * 2
 
 
 def test_containers_are_inspected_once_each_and_odd_names_never(node: Node) -> None:
     node.stub("docker", DOCKER)
-    found = values(list(CHECKS["docker"].read(look(node, "docker.inspected"))))
+    found = values(list(CHECKS["docker"].parse_output(look(node, "docker.inspected"))))
     assert found[("container.shm_bytes", FULL[:12])] == 64 << 20
     inspected = [call for call in node.calls if "HostConfig.ShmSize" in call]
     assert [call.rpartition(" ")[2] for call in inspected] == [FULL, OTHER]
@@ -210,7 +210,7 @@ def test_a_question_that_the_kit_does_not_know_cannot_be_generated() -> None:
         "x", "Is it?", (Command("y", ("rackmedic-look", "nonsense"), privileged=True),), (Format("f", bool, lambda t: ()),), (), 1.0
     )
     with pytest.raises(BadRow, match="nonsense"):
-        kit_files({"x": row}, REMEDIES)
+        build_kit_files({"x": row}, REMEDIES)
 
 
 # -- what a remedy would delete, by the find of this machine ---------------------------------------------------------------------
@@ -236,8 +236,8 @@ def left(path: Path, kib: int, hours: float = 100) -> Path:
     return path
 
 
-def deletes(node: Node, hours: str = "72") -> Deletes:
-    seen = read_deletes(look_with(node, "cleanup.preview", hours))
+def deletes(node: Node, hours: str = "72") -> DeletePreview:
+    seen = parse_delete_preview(look_with(node, "cleanup.preview", hours))
     assert seen is not None
     return seen
 
@@ -294,7 +294,7 @@ def test_no_name_of_a_file_poses_as_another_line_of_the_answer(node: Node, folde
 def test_folders_of_which_none_is_there_hold_nothing(node: Node, folders: list[Path]) -> None:
     for folder in folders[:2]:
         folder.rmdir()
-    assert deletes(node) == Deletes()
+    assert deletes(node) == DeletePreview()
     left(folders[0] / "young", 8, 30)
     assert (deletes(node).files, deletes(node, "24").files) == (0, 1)
 
@@ -315,4 +315,4 @@ def test_the_question_takes_the_arguments_of_its_remedy_and_no_others(node: Node
 
 def test_a_preview_that_the_kit_does_not_know_cannot_be_generated() -> None:
     with pytest.raises(BadRow, match="nonsense"):
-        kit_files(CHECKS, {"cleanup": replace(REMEDIES["cleanup"], preview=("nonsense", "{hours}"))})
+        build_kit_files(CHECKS, {"cleanup": replace(REMEDIES["cleanup"], preview=("nonsense", "{hours}"))})

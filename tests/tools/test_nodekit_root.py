@@ -20,18 +20,18 @@ from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.fixtures_sshd import Sshd, keygen, needs_sshd, sshd
 from tools.acting import run as act
-from tools.acting.build import ActionWanted, HostSeen, build
-from tools.acting.kit import KitState, current_version, kit_of
+from tools.acting.build import ActionRequest, HostIdentity, build_action
+from tools.acting.kit import KitState, get_current_kit_version, read_kit_state
 from tools.action import Action
 from tools.inventory.hosts import Inventory
 from tools.ledger.claim import Claim
-from tools.ssh.client import Limits, Ssh
-from tools.transport import Ran, Unreachable
+from tools.ssh.client import SshLimits, SshTransport
+from tools.transport import CommandResult, Unreachable
 
 SUDOERS = Path("/etc/sudoers.d")
 BDF = "0000:9b:00.0"
 HOST = "gpu-017"
-BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
+BRISK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 
 pytestmark = [
     needs_sshd,
@@ -78,7 +78,7 @@ def installed() -> Iterator[Installed]:
 
 
 @pytest.fixture
-async def reach(installed: Installed) -> AsyncIterator[tuple[Ssh, Sshd, Inventory]]:
+async def reach(installed: Installed) -> AsyncIterator[tuple[SshTransport, Sshd, Inventory]]:
     """A connection as that account, through sshd with the kit's own settings for it."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-sshd-") as name:
         directory = Path(name)
@@ -89,16 +89,16 @@ async def reach(installed: Installed) -> AsyncIterator[tuple[Ssh, Sshd, Inventor
             keys.mkdir(exist_ok=True)
             (keys / installed.account).write_text((directory / "client.pub").read_text())
             inventory = server.inventory(HOST, user=installed.account, kit=True)
-            ssh = Ssh(inventory, BRISK)
+            ssh = SshTransport(inventory, BRISK)
             yield ssh, server, inventory
             await ssh.aclose()
     (installed.node.root / "calls").unlink(missing_ok=True)
 
 
-Reach = tuple[Ssh, Sshd, Inventory]
+Reach = tuple[SshTransport, Sshd, Inventory]
 
 
-async def _run(reach: Reach, *argv: str) -> Ran:
+async def _run(reach: Reach, *argv: str) -> CommandResult:
     return await reach[0].run(HOST, argv, timeout=PATIENCE, cap=200_000)
 
 
@@ -109,7 +109,7 @@ async def test_the_account_may_use_both_scripts(installed: Installed, reach: Rea
     installed.node.stub("dmesg", 'echo "uid $(id -u)"')
     looked = await _run(reach, *installed.look, "dmesg.ring")
     assert (looked.text, looked.exit_status) == ("uid 0\n", 0)
-    assert (await kit_of(HOST, reach[0], installed.kit)).state == "current"
+    assert (await read_kit_state(HOST, reach[0], installed.kit)).state == "current"
 
 
 OTHER_COMMANDS = (
@@ -144,7 +144,7 @@ async def test_another_name_for_a_script_runs_the_script_itself_or_nothing(insta
     await _run(reach, "ln", "-s", f"{directory}/rackmedic-act", f"{home}/rackmedic-act")
     for path in (f"{directory}/../sbin/rackmedic-act", f"{directory}//rackmedic-act", f"{home}/rackmedic-act"):
         ran = await _run(reach, "sudo", "-n", path, "version")
-        assert ran.text in ("", f"{current_version()}\n"), path
+        assert ran.text in ("", f"{get_current_kit_version()}\n"), path
     await _run(
         reach, "sh", "-c", f"rm {home}/rackmedic-act; printf '#!/bin/sh\\nid -u\\n' >{home}/rackmedic-act; chmod 755 {home}/rackmedic-act"
     )
@@ -219,7 +219,7 @@ async def test_a_key_below_the_accounts_own_home_opens_nothing(installed: Instal
     await _run(reach, "sh", "-c", f"mkdir -p ~/.ssh; for f in authorized_keys authorized_keys2; do echo '{line}' >~/.ssh/$f; done")
     row = inventory.hosts[HOST]
     own = row.model_copy(update={"key": str(server.directory / "own")})
-    refused = Ssh(inventory.model_copy(update={"hosts": {HOST: own}}), BRISK)
+    refused = SshTransport(inventory.model_copy(update={"hosts": {HOST: own}}), BRISK)
     try:
         with pytest.raises(Unreachable):
             await refused.run(HOST, ("true",), timeout=PATIENCE, cap=1000)
@@ -233,8 +233,8 @@ async def test_a_key_below_the_accounts_own_home_opens_nothing(installed: Instal
 async def _claimed(reach: Reach, desk: Desk, remedy: str, **args: str) -> tuple[Claim, Action]:
     ssh, _, inventory = reach
     host = inventory.hosts[HOST]
-    seen = HostSeen(BOOT, await ssh.fingerprint(HOST))
-    action = build(ActionWanted(remedy, args, "inc-1"), host, host, seen, policy=POLICY, catalogue=CATALOGUE)
+    seen = HostIdentity(BOOT, await ssh.fingerprint(HOST))
+    action = build_action(ActionRequest(remedy, args, "inc-1"), host, host, seen, policy=POLICY, catalogue=CATALOGUE)
     row = await desk.approved(action)
     return await desk.ledger.claim(row.approval, row.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=PEOPLE), action
 
@@ -255,12 +255,12 @@ def _no_pause() -> Callable[[float], Awaitable[None]]:
 async def test_an_approved_action_runs_as_root_through_ssh_and_is_settled(installed: Installed, reach: Reach, desk: Desk) -> None:
     installed.node.stub("nvidia-smi", 'case $1 in --gpu-reset) echo "reset by uid $(id -u)" ;; esac')
     claim, action = await _claimed(reach, desk, "gpu_reset", bdf=BDF)
-    ended = await act.run(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
-    assert ended == act.Ending("done", 0, "reset by uid 0\n")
+    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
+    assert ended == act.ExecutionResult("done", 0, "reset by uid 0\n")
     row = await desk.ledger.finish(claim, ended.state, exit_status=ended.exit_status, output=ended.output)
     assert row.state == "done"
     assert installed.node.calls[-1] == " ".join(action.command)
-    assert (await act.settle(action, reach[0], installed.kit)).word == "done"
+    assert (await act.settle_action(action, reach[0], installed.kit)).word == "done"
     assert len(installed.node.calls) == 2
 
 
@@ -268,15 +268,15 @@ async def test_a_connection_that_dies_right_after_start_changes_nothing(installe
     installed.node.idle()
     installed.node.stub("modprobe", f"{installed.node.stop_at('work')}; echo effect >>{installed.node.root}/effect")
     claim, action = await _claimed(reach, desk, "modprobe_peermem")
-    assert (await act.start(claim, reach[0], installed.kit)).word == "started"
+    assert (await act.start_action(claim, reach[0], installed.kit)).word == "started"
     await asyncio.to_thread(installed.node.reached, "work")
     await asyncio.to_thread(subprocess.run, ["pkill", "-KILL", "-u", installed.account], check=False)
     await reach[0].aclose()
-    assert (await act.settle(action, reach[0], installed.kit)).word == "running"
+    assert (await act.settle_action(action, reach[0], installed.kit)).word == "running"
     await asyncio.to_thread(installed.node.open_gate, "work")
     await asyncio.to_thread(installed.node.ended, action.digest)
     adopted = await _adopted(desk, claim)
-    ended = await act.run(adopted, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
+    ended = await act.run_action(adopted, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
     assert ended.state == "done"
     assert (installed.node.root / "effect").read_text() == "effect\n"
 
@@ -291,10 +291,10 @@ async def _adopted(desk: Desk, claim: Claim) -> Claim:
 
 async def test_a_host_without_the_kit_says_so_and_nothing_is_in_doubt(reach: Reach, desk: Desk) -> None:
     missing = ("sudo", "-n", "/usr/local/sbin/rackmedic-act-of-nobody")
-    state = await kit_of(HOST, reach[0], missing)
+    state = await read_kit_state(HOST, reach[0], missing)
     claim, action = await _claimed(reach, desk, "gpu_reset", bdf=BDF)
-    ended = await act.run(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=missing)
+    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=missing)
     assert state == KitState("missing", says=state.says)
-    assert state.sentence(action).endswith(f"as root on {HOST}: nvidia-smi --gpu-reset -i {BDF}")
+    assert state.explain_unusable(action).endswith(f"as root on {HOST}: nvidia-smi --gpu-reset -i {BDF}")
     assert ended.state == "failed"
     assert ended.says.startswith("nothing was started: sudo: ")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.support.clock import PATIENCE
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, SHELLS, Node, digest, kinds_of, limited
-from tools.nodekit.generate import kit_files
+from tools.nodekit.generate import build_kit_files
 from tools.remedies import REMEDIES
-from tools.remedies.row import KINDS
+from tools.remedies.row import ARGUMENT_KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -383,7 +383,7 @@ NASTY = (
 
 def test_sh_admits_exactly_what_python_admits(tmp_path: Path) -> None:
     scripts = {}
-    names = [name for name in KINDS if name != "check"]
+    names = [name for name in ARGUMENT_KINDS if name != "check"]
     for shell, argv in SHELLS.items():
         body = kinds_of(Node(tmp_path / shell, argv).root.joinpath("sbin/rackmedic-act").read_text())
         asks = "".join(f'is_{name} "$value" && printf {name}:; ' for name in names)
@@ -402,12 +402,12 @@ def test_sh_admits_exactly_what_python_admits(tmp_path: Path) -> None:
 
 
 def _admits(name: str, value: str) -> bool:
-    return re.fullmatch(KINDS[name].pattern, value) is not None
+    return re.fullmatch(ARGUMENT_KINDS[name].pattern, value) is not None
 
 
 def _values() -> st.SearchStrategy[str]:
     """Values that a kind admits, those with something added or taken away, and any text at all."""
-    good = st.one_of(*(st.from_regex(kind.pattern, fullmatch=True) for kind in KINDS.values()))
+    good = st.one_of(*(st.from_regex(kind.pattern, fullmatch=True) for kind in ARGUMENT_KINDS.values()))
     bits = st.sampled_from(["\n", " ", "-", "*", "'", ";", "0", "a", "_", ".", "é", "\u2010", "\x00"[:0]])
     spoiled = st.builds(lambda text, at, bit: text[:at] + bit + text[at:], good, st.integers(0, 20), bits)
     return st.one_of(good, spoiled, st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=300))
@@ -479,7 +479,7 @@ def test_the_scripts_read_nothing_from_their_callers_stdin(node: Node) -> None:
 def test_version_is_told_by_both_scripts(node: Node) -> None:
     version = node.act("version").first
     assert version == node.look("version").first
-    assert version in kit_files(node.checks, node.remedies)["sudoers"]
+    assert version in build_kit_files(node.checks, node.remedies)["sudoers"]
 
 
 # -- looking ---------------------------------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.catalogues import remedy_rows
-from tools.acting.build import ActionWanted, HostSeen, NoController, build, build_check, catalogue_hash, hash_of, via_of
+from bot.terminal.catalogues import build_remedy_rows
+from tools.acting.build import ActionRequest, HostIdentity, NoController, build_action, build_check_action, compute_catalogue_hash, hash_catalogue, find_execution_host
 from tools.action import Action, Condition, FaultCondition
 from tools.checks import CHECKS
 from tools.inventory.hosts import parse_inventory
-from tools.nodekit.generate import FUNCTIONS
-from tools.remedies import REMEDIES, WAYS, carried_out
-from tools.remedies.row import KINDS, BadArgument, Remedy, fill
+from tools.nodekit.generate import CONDITION_FUNCTIONS
+from tools.remedies import REMEDIES, REMEDY_VARIANTS, get_executed_remedy
+from tools.remedies.row import ARGUMENT_KINDS, BadArgument, Remedy, fill_slots
 
 FLEET = parse_inventory(
     {
@@ -30,7 +30,7 @@ FLEET = parse_inventory(
         "hosts": {"pod-2": {"node": "ip-10-0-0-2.cloud.example"}},
     }
 )
-SEEN = HostSeen("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
+SEEN = HostIdentity("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
 GOOD = {
     "bdf": "0000:9b:00.0",
     "job": "4711",
@@ -50,7 +50,7 @@ LATER = ("sched",)
 def _build(remedy: str, target: str = "", **more: Any) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts[target or _home(REMEDIES[remedy])]
     args = more.pop("args", {name: GOOD[name] for name in row.args if name in GOOD})
-    return build(ActionWanted(remedy, args, "inc-1", **more), host, via_of(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
+    return build_action(ActionRequest(remedy, args, "inc-1", **more), host, find_execution_host(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
 
 
 def _home(row: Remedy) -> str:
@@ -59,7 +59,7 @@ def _home(row: Remedy) -> str:
 
 
 ROWS = [row for row in REMEDIES.values() if row.at != "fleet"]
-each = pytest.mark.parametrize("row", [*REMEDIES.values(), *WAYS.values()], ids=lambda row: row.id)
+each = pytest.mark.parametrize("row", [*REMEDIES.values(), *REMEDY_VARIANTS.values()], ids=lambda row: row.id)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_every_slot_of_a_row_is_one_of_its_arguments(row: Remedy) -> None:
     words = [*row.command, row.does, *(word for c in row.conditions for word in (*c.argv, c.expects))]
     slots = {slot for word in words for slot in re.findall(r"{([a-z_]+)}", word)}
     assert slots <= set(row.args)
-    assert {*row.args.values()} <= set(KINDS)
+    assert {*row.args.values()} <= set(ARGUMENT_KINDS)
     assert {slot for word in row.command for slot in re.findall(r"{([a-z_]+)}", word)} | {"ticks"} >= set(row.args)
 
 
@@ -83,7 +83,7 @@ def _over(way: Remedy) -> list[str]:
 def test_every_remedy_named_by_a_row_exists(row: Remedy) -> None:
     assert {row.undo, row.heavier, *row.covers} - {""} <= set(REMEDIES)
     assert row.id not in row.covers
-    assert carried_out((REMEDIES[row.undo].undo,), REMEDIES[row.undo].undo).id in (row.id, *_over(row)) if row.undo else True
+    assert get_executed_remedy((REMEDIES[row.undo].undo,), REMEDIES[row.undo].undo).id in (row.id, *_over(row)) if row.undo else True
 
 
 @each
@@ -104,7 +104,7 @@ def test_a_condition_can_be_read_and_says_what_must_hold(row: Remedy) -> None:
     for condition in row.conditions:
         assert condition.says
         assert condition.argv
-        assert not condition.argv[0].startswith("@") or (condition.kind == "node" and condition.argv[0][1:] in FUNCTIONS)
+        assert not condition.argv[0].startswith("@") or (condition.kind == "node" and condition.argv[0][1:] in CONDITION_FUNCTIONS)
         assert row.at != "fleet"
 
 
@@ -131,7 +131,7 @@ def test_undo_and_heavier_never_lead_round_in_a_ring() -> None:
 
 
 def test_the_rows_for_people_hold_every_remedy_whole() -> None:
-    rows = remedy_rows()
+    rows = build_remedy_rows()
     assert [row["id"] for row in rows] == list(REMEDIES)
     assert json.loads(json.dumps(rows)) == rows
     wanted = {"id", "does", "risk", "at", "args", "command", "conditions", "completion", "proof", "undo", "heavier", "blast", "refusals"}
@@ -145,7 +145,7 @@ def test_the_rows_for_people_hold_every_remedy_whole() -> None:
 def test_an_action_is_its_row_with_the_values_put_in(row: Remedy) -> None:
     action = _build(row.id)
     assert action.argv == (row.id, *action.args.values())
-    assert action.command == tuple(fill(word, action.args) for word in row.command)
+    assert action.command == tuple(fill_slots(word, action.args) for word in row.command)
     assert not [word for word in (*action.argv, *action.command) if re.search(r"{[a-z_]+}", word)]
     assert (action.target, action.via) == (_home(row), "head" if row.at == "controller" else _home(row))
     assert (action.risk, action.limit_seconds, action.proof, action.undo) == (row.risk, row.limit_seconds, row.proof, row.undo)
@@ -156,10 +156,10 @@ def test_an_action_is_its_row_with_the_values_put_in(row: Remedy) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_an_action_comes_back_from_its_canonical_text_byte_for_byte(row: Remedy) -> None:
     action = _build(row.id, devices=("gpu-001/gpu4",), label="GPU.ECC.Uncorrectable", requested_by="T1:ANN")
-    again = Action.from_canonical(action.canonical())
+    again = Action.from_canonical_json(action.to_canonical_json())
     assert again == action
     assert again.digest == action.digest
-    assert "\n" not in action.canonical()
+    assert "\n" not in action.to_canonical_json()
 
 
 def test_asking_for_the_same_again_is_another_action() -> None:
@@ -235,7 +235,7 @@ def test_no_text_at_all_becomes_more_than_one_word(remedy: str, args: dict[str, 
 
 
 def test_values_that_look_like_slots_stay_as_they_are() -> None:
-    assert fill("a {x} b {y}", {"x": "{y}", "y": "1"}) == "a {y} b 1"
+    assert fill_slots("a {x} b {y}", {"x": "{y}", "y": "1"}) == "a {y} b 1"
 
 
 def test_the_approval_stands_in_the_drain_reason_and_cannot_be_chosen() -> None:
@@ -280,7 +280,7 @@ def test_one_rung_is_carried_out_as_the_hosts_scheduler_does_it(remedy: str, way
     """Ledger, ladders and people know one remedy; the kit and the words are its way's."""
     action = _build(remedy, "pod-2")
     assert (action.remedy, action.argv[0], action.args["node"]) == (remedy, way, "ip-10-0-0-2.cloud.example")
-    assert carried_out(action.argv, action.remedy) is WAYS[way]
+    assert get_executed_remedy(action.argv, action.remedy) is REMEDY_VARIANTS[way]
     assert action.argv == (way, *action.args.values())
     assert all("kubectl" in " ".join(condition.argv) for condition in action.conditions)
     assert not any("pod-2" in word for word in (*action.argv, *action.command, *(w for c in action.conditions for w in c.argv)))
@@ -314,19 +314,19 @@ def test_drained_is_said_in_two_readings_where_kubernetes_is_asked() -> None:
 
 
 def test_a_check_on_a_set_of_hosts_is_one_action_in_one_order() -> None:
-    wanted = ActionWanted("run_check", {"check": "nccl1"}, "inc-1")
-    one = build_check(wanted, ["gpu-002", "gpu-001"], policy="p", catalogue="c")
+    wanted = ActionRequest("run_check", {"check": "nccl1"}, "inc-1")
+    one = build_check_action(wanted, ["gpu-002", "gpu-001"], policy="p", catalogue="c")
     assert (one.target, one.via, one.boot_id) == ("gpu-001,gpu-002", "gpu-001,gpu-002", "")
     for check in ("smi", "nosuch", ""):
         with pytest.raises(BadArgument, match="check="):
-            build_check(replace(wanted, args={"check": check}), ["gpu-001"], policy="p", catalogue="c")
+            build_check_action(replace(wanted, args={"check": check}), ["gpu-001"], policy="p", catalogue="c")
 
 
 def test_a_conditions_id_is_part_of_the_digest() -> None:
     named, nameless = (Condition("node", "x", ("y",), "z", id=name) for name in ("idle", ""))
     with_id, without = (replace(_build("gpu_reset"), conditions=(row,)) for row in (named, nameless))
     assert with_id.digest != without.digest
-    assert [Action.from_canonical(one.canonical()) for one in (with_id, without)] == [with_id, without]
+    assert [Action.from_canonical_json(one.to_canonical_json()) for one in (with_id, without)] == [with_id, without]
 
 
 # -- the catalogue's hash ----------------------------------------------------------------------------------------------------
@@ -334,23 +334,23 @@ def test_a_conditions_id_is_part_of_the_digest() -> None:
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Remedy)])
 def test_the_catalogues_hash_changes_with_any_field_of_any_row(field: str) -> None:
-    before = catalogue_hash()
+    before = compute_catalogue_hash()
     for row in REMEDIES.values():
         value = getattr(row, field)
         other: Any = replace(value, seconds=1) if field == "completion" else _changed(value)
         if field == "conditions" and not value:
             other = (Condition("node", "x", ("y",), "z"),)
-        assert hash_of({**REMEDIES, row.id: replace(row, **{field: other})}, KINDS) != before, row.id
+        assert hash_catalogue({**REMEDIES, row.id: replace(row, **{field: other})}, ARGUMENT_KINDS) != before, row.id
 
 
 def test_the_catalogues_hash_changes_with_kinds_and_rows_and_is_stable() -> None:
-    before = catalogue_hash()
-    assert before == hash_of(dict(REMEDIES), dict(KINDS))
+    before = compute_catalogue_hash()
+    assert before == hash_catalogue(dict(REMEDIES), dict(ARGUMENT_KINDS))
     assert re.fullmatch(r"[0-9a-f]{16}", before)
-    for name, kind in KINDS.items():
+    for name, kind in ARGUMENT_KINDS.items():
         for field in asdict(kind):
-            assert hash_of(REMEDIES, {**KINDS, name: replace(kind, **{field: _changed(getattr(kind, field))})}) != before
-    assert hash_of({name: row for name, row in REMEDIES.items() if name != "reboot"}, KINDS) != before
+            assert hash_catalogue(REMEDIES, {**ARGUMENT_KINDS, name: replace(kind, **{field: _changed(getattr(kind, field))})}) != before
+    assert hash_catalogue({name: row for name, row in REMEDIES.items() if name != "reboot"}, ARGUMENT_KINDS) != before
 
 
 # -- what an approver is told of the outage ------------------------------------------------------------------------------------

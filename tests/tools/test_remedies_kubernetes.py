@@ -11,12 +11,12 @@ from deploy.kubernetes.api import KubeApi, serving
 from deploy.kubernetes.objects import DisruptionBudget
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere, install
 from tests.support.fakes_nodekit import SHELLS, Node, Said, digest
-from tools.acting.build import ActionWanted, HostSeen, build
-from tools.acting.conditions import see
-from tools.acting.run import explain
-from tools.acting.scheduled import drained, drained_for
+from tools.acting.build import ActionRequest, HostIdentity, build_action
+from tools.acting.conditions import read_condition
+from tools.acting.run import explain_refusal
+from tools.acting.scheduled import read_drain_status, read_drain_reason
 from tools.inventory.hosts import parse_inventory
-from tools.remedies import REMEDIES, WAYS
+from tools.remedies import REMEDIES, REMEDY_VARIANTS
 from tools.remedies.readings import KUBE_OURS
 from tools.remedies.row import Remedy
 
@@ -72,7 +72,7 @@ def pods(api: KubeApi) -> list[str]:
 
 
 def says(remedy: Remedy, said: Said) -> str:
-    return explain(remedy, f"{said.first}\n{said.rest}")
+    return explain_refusal(remedy, f"{said.first}\n{said.rest}")
 
 
 def test_a_node_is_cordoned_with_our_mark_emptied_and_returned(node: Node, api: KubeApi) -> None:
@@ -82,7 +82,7 @@ def test_a_node_is_cordoned_with_our_mark_emptied_and_returned(node: Node, api: 
     assert (said.first, says(REMEDIES["evict_pods"], said)) == ("done 0", "")
     assert pods(api) == ["exporter-x", "proxy-static"]
     said = does(node, "uncordon_node", NODE, number=3)
-    assert (said.first, says(WAYS["uncordon_node"], said)) == ("done 0", "")
+    assert (said.first, says(REMEDY_VARIANTS["uncordon_node"], said)) == ("done 0", "")
     assert (cordoned(api), mark(api)) == (False, "")
 
 
@@ -96,7 +96,7 @@ def test_without_the_right_nothing_changes_and_the_card_says_which_is_missing(no
     api.rules["rackmedic-acts"] = [row for row in api.rules["rackmedic-acts"] if row["resources"] != ["nodes"]]
     said = node.start(digest(1), "cordon_node", NODE, APPROVAL)
     assert said.word == "refused"
-    assert "apply the role `rackmedic-acts`" in explain(WAYS["cordon_node"], said.first)
+    assert "apply the role `rackmedic-acts`" in explain_refusal(REMEDY_VARIANTS["cordon_node"], said.first)
     assert not cordoned(api)
 
 
@@ -119,7 +119,7 @@ def test_whoever_is_quicker_keeps_the_node(node: Node, api: KubeApi) -> None:
     node.stub("kubectl", f"{once}\n{real}")
     said = does(node, "cordon_node", NODE, APPROVAL)
     assert said.first == "done 1"
-    assert "theirs to return" in says(WAYS["cordon_node"], said)
+    assert "theirs to return" in says(REMEDY_VARIANTS["cordon_node"], said)
     assert (cordoned(api), mark(api)) == (True, "")
 
 
@@ -182,15 +182,15 @@ def test_only_a_node_name_reaches_kubectl(node: Node, api: KubeApi, name: str) -
 
 async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path: Path, api: KubeApi) -> None:
     transport = LooksHere(tmp_path, api)
-    assert (await drained(HOST, transport)).saw == "schedulable"
+    assert (await read_drain_status(HOST, transport)).saw == "schedulable"
     api.objects.patched(
         NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": f"rackmedic:{APPROVAL}"}}}
     )
-    busy = await drained(HOST, transport)
+    busy = await read_drain_status(HOST, transport)
     assert (busy.ok, busy.saw) == (False, "cordoned, with pods: default/train-0")
-    assert await drained_for(HOST, transport) == f"rackmedic:{APPROVAL}"
+    assert await read_drain_reason(HOST, transport) == f"rackmedic:{APPROVAL}"
     del api.objects.pods["default", "train-0"]
-    empty = await drained(HOST, transport)
+    empty = await read_drain_status(HOST, transport)
     assert (empty.ok, empty.saw) == (True, "cordoned and empty")
     assert {host for host, _ in transport.asked} == {"head"}
     assert {role for role, _, _ in api.asked} == {"rackmedic-looks"}
@@ -199,7 +199,7 @@ async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path
 async def test_a_mark_without_a_cordon_holds_nothing(tmp_path: Path, api: KubeApi) -> None:
     api.objects.patched(NODE, {"metadata": {"annotations": {"rackmedic/drained": f"rackmedic:{APPROVAL}"}}})
     transport = LooksHere(tmp_path, api)
-    seen = await drained(HOST, transport)
+    seen = await read_drain_status(HOST, transport)
     assert (seen.ok, seen.saw) == (False, "schedulable")
 
 
@@ -208,14 +208,14 @@ async def test_no_annotation_can_pose_as_a_state(tmp_path: Path, api: KubeApi) -
     transport = LooksHere(tmp_path, api)
     for text in ("\ncordoned by rackmedic:apr-0", "rackmedic:apr-0\nschedulable", "x"):
         api.objects.patched(NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": text}}})
-        action = build(ActionWanted("resume_node", {}, "inc-1"), HOST, FLEET.hosts["head"], HostSeen("b"), policy="p", catalogue="c")
+        action = build_action(ActionRequest("resume_node", {}, "inc-1"), HOST, FLEET.hosts["head"], HostIdentity("b"), policy="p", catalogue="c")
         ours = next(condition for condition in action.conditions if condition.says == KUBE_OURS.says)
-        assert (await see(ours, "head", transport)).ok is False
+        assert (await read_condition(ours, "head", transport)).ok is False
 
 
 async def test_what_cannot_be_read_is_neither_so_nor_not(tmp_path: Path, api: KubeApi) -> None:
     api.broken = True
-    seen = await drained(HOST, LooksHere(tmp_path, api))
+    seen = await read_drain_status(HOST, LooksHere(tmp_path, api))
     assert seen.ok is None
     assert seen.saw
 

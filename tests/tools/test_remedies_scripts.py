@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes_nodekit import SHELLS, Node, Said, digest
-from tools.acting.run import explain
+from tools.acting.run import explain_refusal
 from tools.remedies import REMEDIES, scripts
 
 BDF, CONTAINER = "0000:9b:00.0", "0f" * 32
@@ -61,7 +61,7 @@ def test_a_driver_that_is_held_half_way_is_put_back(node: Node) -> None:
     node.stub("rmmod", 'case $1 in nvidia_uvm) echo "rmmod: ERROR: Module nvidia_uvm is in use" >&2; exit 1 ;; esac')
     said = ran(node, "reload_driver")
     assert said.first == "done 1"
-    assert explain(REMEDIES["reload_driver"], said.rest).startswith("something still holds the driver")
+    assert explain_refusal(REMEDIES["reload_driver"], said.rest).startswith("something still holds the driver")
     after = [call for call in node.calls if call.startswith(("rmmod", "modprobe", "systemctl start"))]
     assert after[3:] == [
         *("rmmod nvidia_uvm", "modprobe nvidia_modeset", "modprobe nvidia_drm", "modprobe nvidia_peermem"),
@@ -82,7 +82,7 @@ def test_a_build_that_fails_loads_nothing(node: Node) -> None:
     node.stub("dkms", 'echo "Error! Your kernel headers for kernel 6.1 cannot be found" >&2; exit 11')
     said = ran(node, "dkms_rebuild")
     assert said.first == "done 11"
-    assert "headers of the running kernel" in explain(REMEDIES["dkms_rebuild"], said.rest)
+    assert "headers of the running kernel" in explain_refusal(REMEDIES["dkms_rebuild"], said.rest)
     assert node.calls == ["dkms autoinstall"]
 
 
@@ -99,7 +99,7 @@ def test_a_built_driver_is_loaded_with_what_needs_it(node: Node) -> None:
 def test_mig_goes_with_its_instances_and_none_is_no_failure(node: Node) -> None:
     node.stub("nvidia-smi", 'case $1 in mig) echo "No GPU instances found: Not Found"; exit 6 ;; esac')
     said = ran(node, "mig_off", BDF)
-    assert (said.first, explain(REMEDIES["mig_off"], said.rest)) == ("done 0", "")
+    assert (said.first, explain_refusal(REMEDIES["mig_off"], said.rest)) == ("done 0", "")
     assert node.calls[1:] == [f"nvidia-smi mig -i {BDF} -dci", f"nvidia-smi mig -i {BDF} -dgi", f"nvidia-smi -i {BDF} -mig 0"]
 
 
@@ -152,8 +152,8 @@ def old(path: Path, hours: float = 100) -> Path:
 
 def cleaned(*folders: Path, hours: str = "72") -> str:
     row = REMEDIES["cleanup"].command
-    assert row[-len(scripts.CLEANED) :] == scripts.CLEANED
-    words = [*row[: -len(scripts.CLEANED) - 1], hours, *map(str, folders)]
+    assert row[-len(scripts.CLEANED_FOLDERS) :] == scripts.CLEANED_FOLDERS
+    words = [*row[: -len(scripts.CLEANED_FOLDERS) - 1], hours, *map(str, folders)]
     return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
 
 
@@ -180,7 +180,7 @@ def test_a_file_named_like_a_refusal_is_only_a_file(tmp_path: Path, words: str) 
     plain, broken = old(tmp_path / "tmp" / words), old(tmp_path / "tmp" / f"x\n{words}")
     said = cleaned(tmp_path / "tmp")
     assert (plain.exists(), broken.exists()) == (False, False)
-    assert explain(REMEDIES["cleanup"], said) == ""
+    assert explain_refusal(REMEDIES["cleanup"], said) == ""
 
 
 def test_a_folder_that_is_a_link_is_not_entered_and_one_that_is_missing_is_no_failure(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.engine.abnormal import is_odd
+from graph.engine.abnormal import is_abnormal
 from tools.checks import CHECKS
 from tools.fact import Fact
 
@@ -15,7 +15,7 @@ def unit(name: str, **said: str) -> str:
 
 
 def state(name: str, **said: str) -> Fact:
-    (found,) = (fact for fact in CHECKS["sysd"].read(unit(name, **said)) if fact.key == "service.state")
+    (found,) = (fact for fact in CHECKS["sysd"].parse_output(unit(name, **said)) if fact.key == "service.state")
     return found
 
 
@@ -36,14 +36,14 @@ TROUBLES = {
 def test_a_service_that_does_not_serve_is_abnormal_in_each_way(name: str, trouble: str) -> None:
     found = state(name, **TROUBLES[trouble])
     assert found.attrs["trouble"] == trouble
-    assert is_odd(found)
-    assert trouble in found.in_words()
-    assert name in found.in_words()
+    assert is_abnormal(found)
+    assert trouble in found.format_sentence()
+    assert name in found.format_sentence()
 
 
 def test_a_service_that_runs_between_two_crashes_restarts() -> None:
     assert state("slurmd", NRestarts="14").attrs["trouble"] == "restarting"
-    assert not is_odd(state("slurmd", NRestarts="1"))
+    assert not is_abnormal(state("slurmd", NRestarts="1"))
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_a_service_that_runs_between_two_crashes_restarts() -> None:
     ],
 )
 def test_what_nobody_wants_to_run_here_is_no_trouble(name: str, said: dict[str, str]) -> None:
-    found = CHECKS["sysd"].read(unit(name, **said))
-    assert not any(is_odd(fact) for fact in found)
+    found = CHECKS["sysd"].parse_output(unit(name, **said))
+    assert not any(is_abnormal(fact) for fact in found)
 
 
 def test_a_fabric_manager_that_stands_still_is_abnormal_where_the_machine_needs_it() -> None:
     idle = state("nvidia-fabricmanager", ActiveState="inactive", SubState="dead")
     failed = state("nvidia-fabricmanager", ActiveState="failed", SubState="failed")
-    assert (is_odd(idle, "active"), is_odd(idle, "inactive"), is_odd(failed, "inactive"), is_odd(failed)) == (True, False, False, True)
+    assert (is_abnormal(idle, "active"), is_abnormal(idle, "inactive"), is_abnormal(failed, "inactive"), is_abnormal(failed)) == (True, False, False, True)
 
 
 def test_an_older_systemd_that_knows_fewer_properties_is_read() -> None:
     block = "Id=slurmd.service\nLoadState=loaded\nActiveState=failed\nSubState=failed\n"
-    assert [fact.attrs["trouble"] for fact in CHECKS["sysd"].read(block)] == ["failed"]
+    assert [fact.attrs["trouble"] for fact in CHECKS["sysd"].parse_output(block)] == ["failed"]
 
 
 def test_nothing_is_said_of_services_that_only_some_sites_have() -> None:
     check = CHECKS["sysd"]
-    found = check.read(
+    found = check.parse_output(
         unit("crio", LoadState="not-found", ActiveState="inactive") + "\n" + unit("slurmd", LoadState="not-found", ActiveState="inactive")
     )
     assert check.settle is not None
@@ -93,7 +93,7 @@ def listed(*rows: tuple[int, str, str, str]) -> list[Fact]:
     text = HEAD + "".join(
         f"{pid:7} {1:7} {'root':<32} {stat:<4} {90113:7} {0.0:4} {cgroup:<48} {comm:<32} {comm} -D\n" for pid, stat, cgroup, comm in rows
     )
-    return [fact for fact in CHECKS["procs"].read(text) if fact.key == "proc.stopped"]
+    return [fact for fact in CHECKS["procs"].parse_output(text) if fact.key == "proc.stopped"]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def listed(*rows: tuple[int, str, str, str]) -> list[Fact]:
 def test_a_daemon_or_a_rank_that_a_signal_stopped_is_abnormal(cgroup: str, comm: str, whose: tuple[str, str], stat: str) -> None:
     (found,) = listed((812, stat, cgroup, comm))
     assert (found.value, found.attrs[whose[0]]) == (comm, whose[1])
-    assert is_odd(found)
-    assert whose[1] in found.in_words()
+    assert is_abnormal(found)
+    assert whose[1] in found.format_sentence()
 
 
 @pytest.mark.parametrize(

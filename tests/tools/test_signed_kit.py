@@ -11,7 +11,7 @@ from bot.refusal import Refusal
 from bot.terminal.node_kit import sign_kit, write_kit
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
-from tools.nodekit.generate import KitPaths, kit_files
+from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is missing: make setup-system")
@@ -37,10 +37,10 @@ class Site:
     def release(self, key: Path | None) -> None:
         """The kit as `node-kit` writes it, but for a node whose allowed_signers lie in our folder."""
         write_kit(self.kit)
-        for name, text in kit_files(CHECKS, REMEDIES, KitPaths(signers=str(self.signers))).items():
+        for name, text in build_kit_files(CHECKS, REMEDIES, KitPaths(signers=str(self.signers))).items():
             (self.kit / name).write_text(text)
         if key:
-            sign_kit(self.kit, [self.kit / name for name in kit_files(CHECKS, REMEDIES)], key)
+            sign_kit(self.kit, [self.kit / name for name in build_kit_files(CHECKS, REMEDIES)], key)
 
     def check(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["sh", str(self.kit / "install.sh"), *words], capture_output=True, text=True, check=False)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.refusal import Refusal
-from bot.run.site import BadSite, site_checks
+from bot.run.site import BadSite, load_all_checks
 from bot.settings import Settings
-from graph.engine.abnormal import is_odd
+from graph.engine.abnormal import is_abnormal
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import SetClock
 from tests.support.terminal import rackmedic
@@ -24,14 +24,14 @@ from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks
-from tools.checks.site.readers import READERS
-from tools.checks.site.readonly import folder_refused, refusals
+from tools.checks.site.readers import PROGRAM_USAGES
+from tools.checks.site.readonly import explain_refused_folder, explain_refused_command
 from tools.checks.site.words import KINDS
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
-from tools.fleet.answers import Ask
+from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.transport import Ran
+from tools.transport import CommandResult
 
 SCRATCH: dict[str, Any] = {
     "id": "scratch",
@@ -57,16 +57,16 @@ def problems(tmp_path: Path, **changes: Any) -> list[str]:
 
 def reading(tmp_path: Path, text: str, **fact: Any) -> list[Any]:
     check = load(tmp_path, {**SCRATCH, "facts": [{"key": "site.x", "kind": "str", **fact}]})["scratch"]
-    return [(f.value, f.device) if f.status is Status.OK else f.status for f in check.read(text)]
+    return [(f.value, f.device) if f.status is Status.OK else f.status for f in check.parse_output(text)]
 
 
 def test_a_check_of_the_site_is_a_check_like_any_other(tmp_path: Path) -> None:
     check = load(tmp_path, SCRATCH)["scratch"]
     assert (check.commands[0].argv, check.timeout, check.cap, check.establishes) == (("cat", "/proc/mounts"), 10, 65536, ("site.scratch",))
-    [there] = check.read("/dev/md0 /scratch xfs rw 0 0\n")
-    [gone] = check.read("/dev/sda1 / ext4 rw 0 0\n")
-    assert (there.value, is_odd(there)) == (True, False)
-    assert (gone.value, is_odd(gone), gone.attrs["wrong"]) == (False, True, "no scratch here")
+    [there] = check.parse_output("/dev/md0 /scratch xfs rw 0 0\n")
+    [gone] = check.parse_output("/dev/sda1 / ext4 rw 0 0\n")
+    assert (there.value, is_abnormal(there)) == (True, False)
+    assert (gone.value, is_abnormal(gone), gone.attrs["wrong"]) == (False, True, "no scratch here")
 
 
 def test_patterns_find_values_and_devices_in_lines(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_any_output_gives_facts_or_a_reason(tmp_path_factory: pytest.TempPathFac
         {"key": "site.b", "kind": "int", "json": "a[*].b"},
     ]
     for row in rows:
-        for fact in load(folder, {**SCRATCH, "facts": [row]})["scratch"].read(text):
+        for fact in load(folder, {**SCRATCH, "facts": [row]})["scratch"].parse_output(text):
             assert fact.status is not Status.OK or fact.key == row["key"]
             assert fact.status is Status.OK or fact.line
 
@@ -132,55 +132,55 @@ READS = argvs(site_commands.READS)
 
 
 def test_what_writes_starts_others_or_reads_secrets_is_refused() -> None:
-    assert [shlex.join(argv) for argv in REFUSED if not list(refusals(argv))] == []
+    assert [shlex.join(argv) for argv in REFUSED if not list(explain_refused_command(argv))] == []
     assert len(REFUSED) > 500
 
 
 def test_what_people_ask_every_day_may_run() -> None:
-    assert [shlex.join(argv) for argv in READS if list(refusals(argv))] == []
+    assert [shlex.join(argv) for argv in READS if list(explain_refused_command(argv))] == []
     assert len(READS) > 150
 
 
 @given(st.text("-_abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
 def test_a_program_that_nobody_wrote_down_is_refused(name: str) -> None:
-    assert name in READERS or list(refusals([name]))
+    assert name in PROGRAM_USAGES or list(explain_refused_command([name]))
 
 
 @given(st.sampled_from(READS), st.text("abcdefghijklmnopqrstuvwxyz-", min_size=3, max_size=12))
 def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: str) -> None:
-    told = " ".join(f"{way.options} {way.before} {way.must}" for way in READERS[argv[0].rpartition("/")[2]])
-    assert f"--{option}" in re.findall(r"--[a-z-]+", told) or list(refusals([*argv, f"--{option}"]))
-    assert list(refusals([*argv, f"--{option}=/etc/passwd"]))
+    told = " ".join(f"{way.options} {way.before} {way.must}" for way in PROGRAM_USAGES[argv[0].rpartition("/")[2]])
+    assert f"--{option}" in re.findall(r"--[a-z-]+", told) or list(explain_refused_command([*argv, f"--{option}"]))
+    assert list(explain_refused_command([*argv, f"--{option}=/etc/passwd"]))
 
 
-READS_CONTENTS = [name for name, ways in READERS.items() if any("FILE" in f"{way.forms} {way.options}" for way in ways)]
+READS_CONTENTS = [name for name, ways in PROGRAM_USAGES.items() if any("FILE" in f"{way.forms} {way.options}" for way in ways)]
 
 
 @pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory in use
 @pytest.mark.parametrize("option", ["-r", "-R", "--recursive", "--dereference-recursive", "--directories=recurse", "--include=x"])
 def test_who_reads_contents_goes_into_no_folder(program: str, option: str) -> None:
-    assert not any(way.admits(words) for way in READERS.get(program, ()) for words in ([option, "x", "/opt/a"], ["x", "/opt/a", option]))
-    assert program in READS_CONTENTS or list(refusals([program, "/opt/a", "/opt/b"])), "goes into folders unasked"
+    assert not any(way.is_allowed(words) for way in PROGRAM_USAGES.get(program, ()) for words in ([option, "x", "/opt/a"], ["x", "/opt/a", option]))
+    assert program in READS_CONTENTS or list(explain_refused_command([program, "/opt/a", "/opt/b"])), "goes into folders unasked"
 
 
-@pytest.mark.parametrize("program", READERS)
+@pytest.mark.parametrize("program", PROGRAM_USAGES)
 def test_every_way_of_reading_is_written_in_known_words(program: str) -> None:
-    for way in READERS[program]:
+    for way in PROGRAM_USAGES[program]:
         told = f"{way.options} {way.before} {way.must}".split()
         kinds = [word.partition("=")[2] for word in told if "=" in word]
         assert all(re.fullmatch(r"--?[A-Za-z0-9][\w-]*=[A-Z]+|--?[A-Za-z0-9][\w-]*|-\[\w*\]", word) for word in told), told
         assert set(kinds) <= KINDS
-        assert not way.admits(["--", "x"])
+        assert not way.is_allowed(["--", "x"])
 
 
 def test_a_program_of_the_site_runs_as_it_is_below_a_folder_that_the_site_names() -> None:
     own = ["/opt/site/checks/health", "--write", "x=y"]
-    assert list(refusals(own))
-    assert list(refusals(own, ["/opt/site/checks"])) == []
-    assert list(refusals(["/opt/site/checks/gpu/health"], ["/opt/site/checks/"])) == []
+    assert list(explain_refused_command(own))
+    assert list(explain_refused_command(own, ["/opt/site/checks"])) == []
+    assert list(explain_refused_command(["/opt/site/checks/gpu/health"], ["/opt/site/checks/"])) == []
     for elsewhere in ("/opt/site/checks", "/opt/site/checks/../sh", "/opt/site/checksum", "/opt/site/checks/.x", "health", "/bin/health"):
-        assert list(refusals([elsewhere], ["/opt/site/checks"])), elsewhere
-    assert list(refusals(["/opt/site/checks/health", "a;b"], ["/opt/site/checks"]))
+        assert list(explain_refused_command([elsewhere], ["/opt/site/checks"])), elsewhere
+    assert list(explain_refused_command(["/opt/site/checks/health", "a;b"], ["/opt/site/checks"]))
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_program_of_the_site_runs_as_it_is_below_a_folder_that_the_site_names(
     ],
 )
 def test_a_folder_that_others_share_holds_no_programs_of_the_site(folder: str) -> None:
-    assert folder_refused(folder)
-    assert list(refusals([f"{folder.rstrip('/')}/sh"], [folder]))
+    assert explain_refused_folder(folder)
+    assert list(explain_refused_command([f"{folder.rstrip('/')}/sh"], [folder]))
 
 
 @given(
@@ -216,7 +216,7 @@ def test_a_folder_that_others_share_holds_no_programs_of_the_site(folder: str) -
 )
 def test_no_word_of_a_shell_line_gets_through(argv: list[str], mark: str, text: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(argv)))
-    assert list(refusals([*argv[:place], text + mark + text, *argv[place:]]))
+    assert list(explain_refused_command([*argv[:place], text + mark + text, *argv[place:]]))
 
 
 @given(
@@ -224,7 +224,7 @@ def test_no_word_of_a_shell_line_gets_through(argv: list[str], mark: str, text: 
     st.sampled_from(["/usr/bin/", "/bin/", "/sbin/", "/opt/x/bin/", "/usr/local/sbin/", "/opt/mellanox/bin/"]),
 )
 def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
-    assert list(refusals([folder + argv[0], *argv[1:]]))
+    assert list(explain_refused_command([folder + argv[0], *argv[1:]]))
 
 
 @pytest.mark.parametrize(
@@ -281,14 +281,14 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 def test_patterns_that_are_written_every_day_are_taken_and_stay_fast(tmp_path: Path, regex: str) -> None:
     check = load(tmp_path, {**SCRATCH, "facts": [{"key": "site.x", "kind": "str", "regex": regex}]})["scratch"]
     began = time.process_time()
-    check.read(("1" * 5000 + "\n") * 10 + ("a " * 5000 + "\n") * 10)
+    check.parse_output(("1" * 5000 + "\n") * 10 + ("a " * 5000 + "\n") * 10)
     assert time.process_time() - began < 20
 
 
 async def test_a_command_that_failed_says_nothing_about_the_host(tmp_path: Path) -> None:
     checks = load(tmp_path, SCRATCH)
-    failed = Fleet(FakeHosts(lambda host, argv: Ran(b"", b"cat: no such file", 1)), HOSTS, checks, MemoryEvidence(), SetClock())
-    [answer] = (await failed.look("i", [Ask("n1", "scratch")])).answers
+    failed = Fleet(FakeHosts(lambda host, argv: CommandResult(b"", b"cat: no such file", 1)), HOSTS, checks, MemoryEvidence(), SetClock())
+    [answer] = (await failed.run_checks("i", [CheckRequest("n1", "scratch")])).answers
     assert [fact.status for fact in answer.facts] == [Status.UNREADABLE]
     assert "exit status 1: cat: no such file" in answer.could_not
 
@@ -300,8 +300,8 @@ async def test_statuses_that_are_answers_can_be_named(tmp_path: Path) -> None:
         "exit_statuses": [0, 3],
         "facts": [{"key": "site.x", "kind": "str", "regex": r"(\w+)"}],
     }
-    it = Fleet(FakeHosts(lambda host, argv: Ran(b"inactive\n", b"", 3)), HOSTS, load(tmp_path, row), MemoryEvidence(), SetClock())
-    [answer] = (await it.look("i", [Ask("n1", "scratch")])).answers
+    it = Fleet(FakeHosts(lambda host, argv: CommandResult(b"inactive\n", b"", 3)), HOSTS, load(tmp_path, row), MemoryEvidence(), SetClock())
+    [answer] = (await it.run_checks("i", [CheckRequest("n1", "scratch")])).answers
     assert [fact.value for fact in answer.facts] == ["inactive"]
 
 
@@ -332,8 +332,8 @@ def test_a_leaf_of_the_site_is_decided_by_a_check_of_the_site(tmp_path: Path) ->
     (tmp_path / "leaf.yaml").write_text(LEAF)
     taxonomy = load_taxonomy(tmp_path)
     (tmp_path / "checks").mkdir()
-    [gone] = load(tmp_path / "checks", SCRATCH)["scratch"].read("nothing\n")
-    assert [(leaf.label, clue.matches(gone)) for leaf, clue in taxonomy.clues("site.scratch")] == [("OTHER.SITE.Scratch_Missing", True)]
+    [gone] = load(tmp_path / "checks", SCRATCH)["scratch"].parse_output("nothing\n")
+    assert [(leaf.label, clue.matches(gone)) for leaf, clue in taxonomy.list_clues("site.scratch")] == [("OTHER.SITE.Scratch_Missing", True)]
 
 
 def test_the_command_line_lists_parses_and_refuses_them(tmp_path: Path) -> None:
@@ -354,8 +354,8 @@ def test_the_folder_of_a_sites_programs_is_a_setting(tmp_path: Path) -> None:
     row = {**SCRATCH, "command": ["/opt/site/checks/health", "--json"]}
     (tmp_path / "checks/own.yaml").write_text(yaml.safe_dump({"checks": [row]}))
     settings = Settings.model_validate({"kb_dir": tmp_path, "check_programs": "/opt/site/checks"})
-    assert site_checks(settings)["scratch"].commands[0].argv == ("/opt/site/checks/health", "--json")
+    assert load_all_checks(settings)["scratch"].commands[0].argv == ("/opt/site/checks/health", "--json")
     with pytest.raises(BadSite, match="RACKMEDIC_CHECK_PROGRAMS names"):
-        site_checks(Settings.model_validate({"kb_dir": tmp_path}))
+        load_all_checks(Settings.model_validate({"kb_dir": tmp_path}))
     with pytest.raises(Refusal, match=r"RACKMEDIC_CHECK_PROGRAMS: '/usr/bin' is no folder"):
-        site_checks(Settings.model_validate({"check_programs": "/opt/site/checks, /usr/bin"}))
+        load_all_checks(Settings.model_validate({"check_programs": "/opt/site/checks, /usr/bin"}))

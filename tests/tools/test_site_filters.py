@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.logs import read_log
-from kb.logs.templates.filters import FilterRule, exactly
-from kb.logs.templates.masks import template_of
+from graph.reading.logs import digest_log
+from kb.logs.templates.filters import FilterRule, build_exact_rule
+from kb.logs.templates.masks import build_template
 from tools.checks import CHECKS
-from tools.checks.site.filters import BadFilters, LogFilter, load_filters, rules_for, why_kept, with_filters
+from tools.checks.site.filters import BadFilters, LogFilter, load_filters, select_filter_rules, explain_unfilterable, add_filters
 
 CHATTER = """
 filters:
@@ -43,7 +43,7 @@ def refused(folder: Path, *texts: str) -> str:
 def test_what_is_regular_goes_and_the_rest_stays(tmp_path: Path) -> None:
     some = filters(tmp_path, CHATTER)
     text = "\n".join([*REGULAR, *TOLD])
-    without, with_them = (read_log("a.log", "sha", text, None, rules) for rules in (rules_for("", some), rules_for(text, some)))
+    without, with_them = (digest_log("a.log", "sha", text, None, rules) for rules in (select_filter_rules("", some), select_filter_rules(text, some)))
     assert without
     assert with_them
     assert {row.text for row in without.templates} - {row.text for row in with_them.templates} == {
@@ -55,22 +55,22 @@ def test_what_is_regular_goes_and_the_rest_stays(tmp_path: Path) -> None:
 def test_only_logs_of_the_family_are_filtered(tmp_path: Path) -> None:
     some = filters(tmp_path, CHATTER)
     others = "\n".join(line.replace("acme_trainer", "their_trainer") for line in REGULAR)
-    assert rules_for(others, some) == rules_for(others, ())
-    assert len(rules_for("==> /jobs/acme_trainer/7/rank_0.log <==\nstep", some)) == len(rules_for("", ())) + 1
+    assert select_filter_rules(others, some) == select_filter_rules(others, ())
+    assert len(select_filter_rules("==> /jobs/acme_trainer/7/rank_0.log <==\nstep", some)) == len(select_filter_rules("", ())) + 1
 
 
 @given(st.lists(st.sampled_from([*REGULAR[:20], *TOLD]), min_size=1, max_size=40))
 def test_no_fact_depends_on_a_filter(lines: list[str]) -> None:
     some = (LogFilter("all", "acme", with_rules_of(lines)),)
     log = "==> /jobs/acme/rank_00.log <==\n" + "\n".join(lines)
-    before, after = (check["joblog"].read(log) for check in (CHECKS, with_filters(CHECKS, some)))
+    before, after = (check["joblog"].parse_output(log) for check in (CHECKS, add_filters(CHECKS, some)))
     strip = [[(fact.key, fact.value, fact.line, fact.status) for fact in facts] for facts in (before, after)]
     assert strip[0] == strip[1]
 
 
 def with_rules_of(lines: list[str]) -> tuple[FilterRule, ...]:
     """As no file could say it: of any line."""
-    return tuple(exactly("all", template_of(line)) for line in lines)
+    return tuple(build_exact_rule("all", build_template(line)) for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def with_rules_of(lines: list[str]) -> tuple[FilterRule, ...]:
     ],
 )
 def test_what_tells_is_never_filtered(tmp_path: Path, line: str, why: str) -> None:
-    assert why in why_kept(line)
+    assert why in explain_unfilterable(line)
     assert "no filter may drop it" in refused(tmp_path, f"filters:\n  - {{id: ours, family: acme_trainer, lines: ['{line}']}}\n")
 
 

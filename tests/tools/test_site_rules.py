@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from graph.engine.reference import is_text
-from kb.keys import find
+from graph.engine.reference import is_tenant_writable
+from kb.keys import find_key
 from tools.checks import CHECKS
-from tools.checks.site.patterns import BadPattern, line_pattern
-from tools.checks.site.ruled import MOST_EVENTS, with_rules
-from tools.checks.site.rules import MOST_RULES, BadRules, LogRule, load_rules
+from tools.checks.site.patterns import BadPattern, compile_line_pattern
+from tools.checks.site.ruled import MAX_EVENTS_PER_RULE, add_rules
+from tools.checks.site.rules import MAX_RULES, BadRules, LogRule, load_rules
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow
@@ -57,9 +57,9 @@ def found(facts: tuple[Fact, ...]) -> list[Fact]:
 
 
 def test_a_rule_finds_its_line_with_its_rank_value_time_and_count(tmp_path: Path) -> None:
-    checks = with_rules(CHECKS, rules(tmp_path, LOST))
+    checks = add_rules(CHECKS, rules(tmp_path, LOST))
     log = "\n".join(f"[rank{at % 2}]: 2026-05-20 03:10:0{at}Z fabd: lease 99 lost on n{at}" for at in range(4)) + "\nstep 1 loss 2.0"
-    one, other = found(checks["joblog"].read(log))
+    one, other = found(checks["joblog"].parse_output(log))
     assert (one.key, one.value, one.attrs["rank"], one.attrs["count"]) == ("site.log.fabric_lease_lost", "99", "0", 2)
     assert one.attrs["wrong"] == "the fabric daemon lost its lease"
     assert one.attrs["last"] == "2026-05-20T03:10:02+00:00"
@@ -70,27 +70,27 @@ def test_a_rule_finds_its_line_with_its_rank_value_time_and_count(tmp_path: Path
 
 def test_what_a_rule_finds_is_of_low_trust_wherever_it_was_read(tmp_path: Path) -> None:
     for one in rules(tmp_path, LOST, STALL):
-        row = find(one.key)
+        row = find_key(one.key)
         assert row is not None
         assert row.text
-        assert is_text(one.key)
+        assert is_tenant_writable(one.key)
 
 
 def test_only_the_kernels_own_lines_are_the_kernels(tmp_path: Path) -> None:
-    checks = with_rules(CHECKS, rules(tmp_path, STALL))
+    checks = add_rules(CHECKS, rules(tmp_path, STALL))
     ours = "May 20 03:10:00 n1 kernel: acme_nic an0: queue 3 stalled\n"
     theirs = "May 20 03:10:01 n1 myjob[4711]: acme_nic an1: queue 3 stalled\nacme_nic an2: queue 3 stalled\n"
-    assert [fact.value for fact in found(checks["dmesg"].read(ours + theirs))] == ["an0"]
+    assert [fact.value for fact in found(checks["dmesg"].parse_output(ours + theirs))] == ["an0"]
 
 
 def test_ring_and_journal_say_it_once_and_an_old_boot_is_stale(tmp_path: Path) -> None:
-    dmesg = with_rules(CHECKS, rules(tmp_path, STALL))["dmesg"]
+    dmesg = add_rules(CHECKS, rules(tmp_path, STALL))["dmesg"]
     ring = "2026-05-20T03:10:00,000001+00:00 acme_nic an0: queue 3 stalled\n"
     entry = (
         '{{"MESSAGE":"acme_nic {0}: queue 3 stalled","_TRANSPORT":"kernel","_BOOT_ID":"{1}","__REALTIME_TIMESTAMP":"1779246600000001"}}\n'
     )
     now, before = "a" * 32, "b" * 32
-    facts = [*dmesg.read(ring), *dmesg.read(entry.format("an0", now) + entry.format("an9", before))]
+    facts = [*dmesg.parse_output(ring), *dmesg.parse_output(entry.format("an0", now) + entry.format("an9", before))]
     assert dmesg.settle is not None
     told = found(tuple(dmesg.settle([Fact("dmesg", "host.boot_id", now), *facts])))
     assert {(fact.value, fact.stale) for fact in told} == {("an0", False), ("an9", True)}
@@ -102,8 +102,8 @@ def test_a_line_that_we_know_stays_ours(tmp_path: Path) -> None:
     assert any("known as cuda_oom already" in one for one in told)
     (tmp_path / "0.yaml").write_text(rule("acme: CUDA", "acme: CUDA is odd"))
     (tmp_path / "1.yaml").write_text(STALL)
-    checks = with_rules(CHECKS, load_rules(tmp_path))
-    facts = checks["joblog"].read("acme: CUDA out of memory\nacme: CUDA is odd")
+    checks = add_rules(CHECKS, load_rules(tmp_path))
+    facts = checks["joblog"].parse_output("acme: CUDA out of memory\nacme: CUDA is odd")
     assert [fact.line for fact in found(facts)] == ["acme: CUDA is odd"]
     assert [fact.value for fact in facts if fact.key == "job.error"] == ["cuda_oom"]
 
@@ -147,35 +147,35 @@ def test_everything_that_is_wrong_is_told_together_with_its_place(tmp_path: Path
 )
 def test_a_hostile_pattern_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(BadPattern, match=why):
-        line_pattern(pattern, 500)
+        compile_line_pattern(pattern, 500)
 
 
 def test_no_more_rules_than_anybody_reads(tmp_path: Path) -> None:
-    whole = "rules:\n" + "".join(rule("lease lost", "lease lost", f"r{at}").split("\n", 1)[1] for at in range(MOST_RULES))
-    assert len(rules(tmp_path, whole)) == MOST_RULES
+    whole = "rules:\n" + "".join(rule("lease lost", "lease lost", f"r{at}").split("\n", 1)[1] for at in range(MAX_RULES))
+    assert len(rules(tmp_path, whole)) == MAX_RULES
     assert any("more than 64 rules" in one for one in refused(tmp_path, whole, rule("lease lost", "lease lost", "more")))
 
 
 def test_without_rules_the_checks_are_the_very_same() -> None:
-    assert with_rules(CHECKS, ()) is CHECKS
+    assert add_rules(CHECKS, ()) is CHECKS
 
 
 def test_anybody_may_print_any_number_of_values(tmp_path: Path) -> None:
-    checks = with_rules(CHECKS, rules(tmp_path, LOST))
-    facts = found(checks["joblog"].read("\n".join(f"fabd: lease {at} lost on n1" for at in range(5000))))
-    assert len(facts) == MOST_EVENTS
+    checks = add_rules(CHECKS, rules(tmp_path, LOST))
+    facts = found(checks["joblog"].parse_output("\n".join(f"fabd: lease {at} lost on n1" for at in range(5000))))
+    assert len(facts) == MAX_EVENTS_PER_RULE
     assert sum(fact.attrs["count"] for fact in facts) == 5000
 
 
 def test_a_large_hostile_log_costs_a_bounded_time(tmp_path: Path) -> None:
     """One that holds the needle everywhere, and nothing that matches."""
     costly = rule(r"[lost]{1,30}[lost]{1,30}lost![0-9]", "lostlolost!1")
-    checks = with_rules(CHECKS, rules(tmp_path, costly))
+    checks = add_rules(CHECKS, rules(tmp_path, costly))
     line = "lost!" + "lost" * 123 + "\n"
     for size in (1, 2):
         text = line * (size * (1 << 20) // len(line))
         began = time.process_time()
-        facts = checks["joblog"].read(text)
+        facts = checks["joblog"].parse_output(text)
         assert time.process_time() - began < 30 * size
         assert not found(facts)
     assert any(fact.attrs.get("left_out") for fact in facts)
@@ -183,8 +183,8 @@ def test_a_large_hostile_log_costs_a_bounded_time(tmp_path: Path) -> None:
 
 def test_a_secret_in_a_line_is_not_kept(tmp_path: Path) -> None:
     text = rule(r"acmed: sign-in with (\S{1,80}) failed", "acmed: sign-in with x failed")
-    checks = with_rules(CHECKS, rules(tmp_path, text))
+    checks = add_rules(CHECKS, rules(tmp_path, text))
     secret = "ghp_" + "a1B2" * 9
-    facts = found(checks["joblog"].read(f"acmed: sign-in with {secret} failed"))
+    facts = found(checks["joblog"].parse_output(f"acmed: sign-in with {secret} failed"))
     assert facts
     assert secret not in repr(facts)

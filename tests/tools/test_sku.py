@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kb.keys import find
+from kb.keys import find_key
 from tools.fact import Fact
-from tools.inventory.sku import BadSku, guess, load_skus
+from tools.inventory.sku import BadSku, guess_sku, load_skus
 
 SKUS = load_skus()
 
@@ -19,7 +19,7 @@ def test_the_built_in_profiles_are_whole_and_every_expectation_has_a_source() ->
         assert all(sku.sources.values())
         assert not sku.bus or len(sku.bus) == sku.gpus
         for key, value in sku.expect.items():
-            row = find(key)
+            row = find_key(key)
             assert row is not None
             assert value is None or type(value).__name__ == row.kind, (sku.name, key)
 
@@ -32,13 +32,13 @@ def test_the_bus_order_is_the_machine_s() -> None:
 
 def test_a_device_s_own_row_wins_and_nothing_is_guessed() -> None:
     dgx = SKUS["dgx-h100-8"]
-    assert dgx.expected("ib.rate", "mlx5_3") == 400
-    assert dgx.expected("ib.rate", "mlx5_1") is None
-    assert dgx.expected("module.loaded", "nvidia_peermem") is True
-    assert dgx.expected("module.loaded", "gdrdrv") is None
-    assert dgx.expected("gpu.count", None) == 8
-    assert dgx.expected("gpu.temp.core", "gpu0") is None
-    assert SKUS["pcie-l40s-8"].expected("service.state", "nvidia-fabricmanager") == "inactive"
+    assert dgx.get_expected("ib.rate", "mlx5_3") == 400
+    assert dgx.get_expected("ib.rate", "mlx5_1") is None
+    assert dgx.get_expected("module.loaded", "nvidia_peermem") is True
+    assert dgx.get_expected("module.loaded", "gdrdrv") is None
+    assert dgx.get_expected("gpu.count", None) == 8
+    assert dgx.get_expected("gpu.temp.core", "gpu0") is None
+    assert SKUS["pcie-l40s-8"].get_expected("service.state", "nvidia-fabricmanager") == "inactive"
 
 
 def test_a_machine_is_recognised_by_its_product_and_its_bus() -> None:
@@ -47,20 +47,20 @@ def test_a_machine_is_recognised_by_its_product_and_its_bus() -> None:
             Fact("smi", "gpu.bdf", f"0000:{bus}:00.0", f"gpu{n}") for n, bus in enumerate(buses)
         ]
 
-    assert guess(host("NVIDIA H100 80GB HBM3", "19", "3b"), SKUS) == SKUS["dgx-h100-8"]
-    assert guess(host("NVIDIA A100-SXM4-40GB"), SKUS) == SKUS["hgx-a100-40-8"]
-    assert guess(host("NVIDIA A800-SXM4-80GB"), SKUS) == SKUS["hgx-a800-8"]
-    assert guess(host("NVIDIA H800"), SKUS) == SKUS["hgx-h800-8"]
-    assert guess(host("Tesla V100-SXM2-32GB"), SKUS) == SKUS["dgx1-v100-8"]
-    assert guess(host("NVIDIA GeForce RTX 4090"), SKUS) is None
-    assert guess([], SKUS) is None
+    assert guess_sku(host("NVIDIA H100 80GB HBM3", "19", "3b"), SKUS) == SKUS["dgx-h100-8"]
+    assert guess_sku(host("NVIDIA A100-SXM4-40GB"), SKUS) == SKUS["hgx-a100-40-8"]
+    assert guess_sku(host("NVIDIA A800-SXM4-80GB"), SKUS) == SKUS["hgx-a800-8"]
+    assert guess_sku(host("NVIDIA H800"), SKUS) == SKUS["hgx-h800-8"]
+    assert guess_sku(host("Tesla V100-SXM2-32GB"), SKUS) == SKUS["dgx1-v100-8"]
+    assert guess_sku(host("NVIDIA GeForce RTX 4090"), SKUS) is None
+    assert guess_sku([], SKUS) is None
 
 
 def test_a_machine_with_other_numbers_of_the_same_gpus_is_not_called_broken() -> None:
     def of(product: str, count: int, *buses: str) -> str:
         facts = [Fact("smi", "gpu.product", product, f"gpu{n}") for n in range(count)]
         facts += [Fact("smi", "gpu.bdf", f"0000:{bus}:00.0", f"gpu{n}") for n, bus in enumerate(buses)]
-        sku = guess(facts, SKUS)
+        sku = guess_sku(facts, SKUS)
         return sku.name if sku else ""
 
     assert of("NVIDIA H100 80GB HBM3", 7) == of("NVIDIA H100 80GB HBM3", 5) == "dgx-h100-8", "three lost GPUs are lost GPUs"
@@ -71,12 +71,12 @@ def test_a_machine_with_other_numbers_of_the_same_gpus_is_not_called_broken() ->
 
 
 def test_the_cut_down_parts_have_fewer_links_and_no_figure_that_nobody_published() -> None:
-    assert SKUS["hgx-a800-8"].expected("nvlink.active", "gpu0") == SKUS["hgx-h800-8"].expected("nvlink.active", "gpu0") == 8
+    assert SKUS["hgx-a800-8"].get_expected("nvlink.active", "gpu0") == SKUS["hgx-h800-8"].get_expected("nvlink.active", "gpu0") == 8
     for name in ("hgx-a800-8", "hgx-h800-8", "gb200-nvl72-tray", "gb300-nvl72-tray", "dgx2-v100-16", "pcie-a100-8"):
-        assert SKUS[name].expected("nccl.busbw_max", None) is None, name
-    assert SKUS["gb200-nvl72-tray"].expected("gpu.count", None) == 4
-    assert SKUS["gb200-nvl72-tray"].expected("service.state", "nvidia-fabricmanager") is None
-    assert SKUS["hgx-a100-40-8"].expected("gpu.clock.app", "gpu0") == 1095
+        assert SKUS[name].get_expected("nccl.busbw_max", None) is None, name
+    assert SKUS["gb200-nvl72-tray"].get_expected("gpu.count", None) == 4
+    assert SKUS["gb200-nvl72-tray"].get_expected("service.state", "nvidia-fabricmanager") is None
+    assert SKUS["hgx-a100-40-8"].get_expected("gpu.clock.app", "gpu0") == 1095
 
 
 def test_a_site_s_profile_replaces_the_built_in_one(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_site_s_profile_replaces_the_built_in_one(tmp_path: Path) -> None:
         "name: dgx-h100-8\ntitle: ours\nproducts: [NVIDIA H100*]\ngpus: 4\nexpect: [{key: ib.rate, value: 200, source: our order}]\n"
     )
     sku = load_skus(tmp_path)["dgx-h100-8"]
-    assert (sku.title, sku.gpus, sku.expected("ib.rate", None)) == ("ours", 4, 200)
+    assert (sku.title, sku.gpus, sku.get_expected("ib.rate", None)) == ("ours", 4, 200)
 
 
 def test_all_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_site_describes_a_gpu_that_the_catalogue_does_not_know(tmp_path: Path)
     (tmp_path / "ours.yaml").write_text(OWN)
     gpu = load_skus(tmp_path)["ours"].accelerator
     assert gpu is not None
-    assert (gpu.peak("bf16"), gpu.peak("fp8"), gpu.nvlink, gpu.network, gpu.node) == (5e14, None, 3e11, 5e10, 8)
-    assert gpu.share_at(750) == 0.5
+    assert (gpu.get_peak_flops("bf16"), gpu.get_peak_flops("fp8"), gpu.nvlink, gpu.network, gpu.node) == (5e14, None, 3e11, 5e10, 8)
+    assert gpu.get_clock_share(750) == 0.5
     assert SKUS["dgx-h100-8"].accelerator is None, "the catalogue describes it"
 
 

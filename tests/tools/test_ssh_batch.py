@@ -18,31 +18,31 @@ from hypothesis import strategies as st
 from deploy.sandbox.cluster.grammar import several
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import needs_sshd, sshd
-from tools.ssh.batch import MOST_ERRORS, Answers, Look, Printed, batch_command, new_number
-from tools.ssh.client import Limits, Ssh
-from tools.ssh.looks import SshLooks
+from tools.ssh.batch import MAX_STDERR_BYTES, BatchOutputParser, BatchCommand, CommandOutput, build_batch_command, create_delimiter
+from tools.ssh.client import SshLimits, SshTransport
+from tools.ssh.looks import BatchingSshTransport
 from tools.ssh.session import SessionEnd
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 pytestmark = pytest.mark.slow
 
 
-BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
+BRISK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 NUMBER = "0123456789abcdef" * 2
 
 
-def asked(*argv: str, timeout: float = PATIENCE, cap: int = 1000) -> Look:
-    return Look(argv, timeout, cap)
+def asked(*argv: str, timeout: float = PATIENCE, cap: int = 1000) -> BatchCommand:
+    return BatchCommand(argv, timeout, cap)
 
 
-def run(shell: str, rows: Sequence[Look], step: int = 1 << 20) -> list[Printed]:
+def run(shell: str, rows: Sequence[BatchCommand], step: int = 1 << 20) -> list[CommandOutput]:
     """What a shell of the node makes of the line, fed in pieces."""
-    number, words = new_number(), shlex.split(batch_command(rows))
+    number, words = create_delimiter(), shlex.split(build_batch_command(rows))
     first = [shell, "sh"] if shell == "busybox" else [shell]
     ran = subprocess.run([*first, *words[1:]], input=f"{number}\n".encode(), capture_output=True, check=True)
     assert ran.stderr == b""
-    answers = Answers(number)
+    answers = BatchOutputParser(number)
     return [said for at in range(0, len(ran.stdout), step) for said in answers.feed(ran.stdout[at : at + step])]
 
 
@@ -59,11 +59,11 @@ def test_each_command_has_its_own_output_errors_and_exit_status(shell: str) -> N
         ],
     )
     assert said == [
-        Printed(b"a b|$(id)|x;y|*|it's|\"|", b"", 0),
-        Printed(b"out\n", b"err\n", 3),
-        Printed(b"a\0b\xff\n\n\n", b"", 0),
-        Printed(b"", b"", 0),
-        Printed(b"", b"", 0),
+        CommandOutput(b"a b|$(id)|x;y|*|it's|\"|", b"", 0),
+        CommandOutput(b"out\n", b"err\n", 3),
+        CommandOutput(b"a\0b\xff\n\n\n", b"", 0),
+        CommandOutput(b"", b"", 0),
+        CommandOutput(b"", b"", 0),
     ]
 
 
@@ -83,19 +83,19 @@ def test_caps_and_limits_are_each_commands_own(shell: str) -> None:
     assert (late.exit_status, missing.exit_status) == (124, 127)
     assert b"no-such-program" in missing.stderr
     assert noisy.stdout == b"done\n"
-    assert len(noisy.stderr) <= MOST_ERRORS
-    assert after == Printed(b"after\n", b"", 0)
+    assert len(noisy.stderr) <= MAX_STDERR_BYTES
+    assert after == CommandOutput(b"after\n", b"", 0)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_no_command_can_learn_the_number(shell: str) -> None:
     """Neither its arguments, nor its parents', nor its environment, nor its input say it, and whoever names a variable so does not change that."""
     look = "cat /proc/self/environ /proc/$PPID/environ /proc/$PPID/cmdline /proc/self/cmdline; cat"
-    number, words = new_number(), shlex.split(batch_command([asked("sh", "-c", look, cap=100_000), asked("true")]))
+    number, words = create_delimiter(), shlex.split(build_batch_command([asked("sh", "-c", look, cap=100_000), asked("true")]))
     first = [shell, "sh"] if shell == "busybox" else [shell]
     env = {"PATH": "/usr/bin:/bin", "n": "exported", "e": "exported"}
     ran = subprocess.run([*first, *words[1:]], input=f"{number}\n".encode(), capture_output=True, check=True, env=env)
-    seen, _ = Answers(number).feed(ran.stdout)
+    seen, _ = BatchOutputParser(number).feed(ran.stdout)
     assert b"PATH=" in seen.stdout
     assert number.encode() not in seen.stdout
 
@@ -106,11 +106,11 @@ LIES = st.sampled_from([b"\n", b"x", b".", b" 0", b"look", b"\0", b"\n\n", b" 12
 @given(st.lists(st.tuples(st.lists(LIES, max_size=12), st.lists(LIES, max_size=12), st.integers(0, 255)), max_size=6), st.integers(1, 40))
 def test_nothing_that_is_printed_passes_for_anothers_answer(rows: list[tuple[list[bytes], list[bytes], int]], step: int) -> None:
     number = NUMBER.encode()
-    said = [Printed(b"".join(out), b"".join(err), status) for out, err, status in rows]
+    said = [CommandOutput(b"".join(out), b"".join(err), status) for out, err, status in rows]
     wire = b"Welcome to gpu-001!\n" + number + b"\n"
     for one in said:
         wire += b"%b\n%b\n%b\n%b %d\n%b.\n" % (one.stdout, number, one.stderr, number, one.exit_status or 0, number)
-    answers = Answers(NUMBER)
+    answers = BatchOutputParser(NUMBER)
     assert [found for at in range(0, len(wire), step) for found in answers.feed(wire[at : at + step])] == said
 
 
@@ -119,39 +119,39 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 
 @given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=4), st.integers(0, 10**7), st.integers(1, 600)), min_size=1, max_size=5))
 def test_every_word_arrives_as_it_was(rows: list[tuple[list[str], int, int]]) -> None:
-    found = several(batch_command([Look(tuple(argv), limit, cap) for argv, cap, limit in rows]))
+    found = several(build_batch_command([BatchCommand(tuple(argv), limit, cap) for argv, cap, limit in rows]))
     assert [(list(one.argv), one.most - 1, int(one.limit)) for one in found] == rows
 
 
 def test_numbers_are_never_the_same() -> None:
-    assert len({new_number() for _ in range(1000)}) == 1000
+    assert len({create_delimiter() for _ in range(1000)}) == 1000
 
 
 class Script:
-    """An `Ssh` that plays what sessions do. `ends` is what becomes of the next sessions of several: how many are answered, and how each ended."""
+    """An `SshTransport` that plays what sessions do. `ends` is what becomes of the next sessions of several: how many are answered, and how each ended."""
 
     def __init__(self, *ends: tuple[int, SessionEnd], sessions: int = 5) -> None:
         self.ends, self.sessions = list(ends), sessions
         self.together: list[list[str]] = []
         self.alone: list[str] = []
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.alone.append(argv[0])
-        return Ran(argv[0].encode())
+        return CommandResult(argv[0].encode())
 
-    async def run_several(self, host: str, asked: Sequence[Look], heard: object) -> SessionEnd:
+    async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
         assert callable(heard)
         answered, ended = self.ends.pop(0) if self.ends else (len(asked), SessionEnd())
         self.together.append([one.argv[0] for one in asked])
         for at in range(min(answered, len(asked))):
             await asyncio.sleep(0)
-            heard(at, Ran(asked[at].argv[0].encode()))
+            heard(at, CommandResult(asked[at].argv[0].encode()))
         return ended
 
 
 async def ask(script: Script, count: int) -> list[str]:
     """So many commands at once; what each was answered."""
-    looks = SshLooks(script)  # type: ignore[arg-type]  # plays the two methods that it needs
+    looks = BatchingSshTransport(script)  # type: ignore[arg-type]  # plays the two methods that it needs
     rans = await asyncio.gather(*(looks.run("n1", [f"c{at}"], timeout=9, cap=9) for at in range(count)))
     await looks.aclose()
     return [ran.text for ran in rans]
@@ -188,10 +188,10 @@ async def test_a_command_whose_sessions_always_break_off_gets_one_of_its_own() -
 
 async def test_trouble_is_told_to_all_who_asked() -> None:
     class Gone(Script):
-        async def run_several(self, host: str, asked: Sequence[Look], heard: object) -> SessionEnd:
+        async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
             raise Unreachable(host, "no route")
 
-    looks = SshLooks(Gone())  # type: ignore[arg-type]  # as above
+    looks = BatchingSshTransport(Gone())  # type: ignore[arg-type]  # as above
     rans = await asyncio.gather(*(looks.run("n1", [f"c{at}"], timeout=9, cap=9) for at in range(4)), return_exceptions=True)
     assert [str(ran) for ran in rans] == ["n1: no route"] * 4
 
@@ -200,14 +200,14 @@ async def test_a_session_that_nobody_waits_for_any_more_is_left() -> None:
     left = asyncio.Event()
 
     class Slow(Script):
-        async def run_several(self, host: str, asked: Sequence[Look], heard: object) -> SessionEnd:
+        async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
             try:
                 await asyncio.Event().wait()
             finally:
                 left.set()
             return SessionEnd()
 
-    looks = SshLooks(Slow())  # type: ignore[arg-type]  # as above
+    looks = BatchingSshTransport(Slow())  # type: ignore[arg-type]  # as above
     asking = [asyncio.create_task(looks.run("n1", [f"c{at}"], timeout=9, cap=9)) for at in range(4)]
     await asyncio.sleep(0.01)
     for one in asking:
@@ -231,8 +231,8 @@ MANY = [
 @needs_sshd
 async def test_a_real_sshd_answers_the_same_together_as_alone(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
-        ssh = Ssh(server.inventory(), BRISK)
-        looks = SshLooks(ssh)
+        ssh = SshTransport(server.inventory(), BRISK)
+        looks = BatchingSshTransport(ssh)
         together = await asyncio.gather(*(looks.run("n1", argv, timeout=2, cap=4000) for argv in MANY))
         alone = [await ssh.run("n1", argv, timeout=2, cap=4000) for argv in MANY]
         left = subprocess.run(["pgrep", "-f", "^sleep 4220"], capture_output=True, check=False)
@@ -259,8 +259,8 @@ async def test_a_command_that_leaves_something_behind_holds_up_nobody_and_nothin
     leaves = ["sh", "-c", f"sleep 4221 & echo $! > {pid}"]
     counts = ["sh", "-c", f"echo {{}} >> {counted}"]
     async with sshd(tmp_path) as server:
-        ssh = Ssh(server.inventory(), BRISK)
-        looks = SshLooks(ssh)
+        ssh = SshTransport(server.inventory(), BRISK)
+        looks = BatchingSshTransport(ssh)
         asks = [leaves, *([*counts[:2], counts[2].format(number)] for number in range(5))]
         rans = await asyncio.gather(*(looks.run("n1", argv, timeout=1, cap=100) for argv in asks))
         script = subprocess.run(["pgrep", "-f", f"^sh -c export.*{counted}"], capture_output=True, check=False).stdout.split()
@@ -281,8 +281,8 @@ async def test_a_connection_lost_under_one_leaves_the_others_to_the_next(tmp_pat
         'p=$PPID; while [ "$(ps -o comm= -p "$p")" != sshd ]; do p=$(ps -o ppid= -p "$p" | tr -d " "); done; kill -9 "$p"; sleep 30',
     ]
     async with sshd(tmp_path) as server:
-        ssh = Ssh(server.inventory(), BRISK)
-        looks = SshLooks(ssh)
+        ssh = SshTransport(server.inventory(), BRISK)
+        looks = BatchingSshTransport(ssh)
         asks = [dies, *(["echo", str(number)] for number in range(5))]
         rans = await asyncio.gather(*(looks.run("n1", argv, timeout=PATIENCE, cap=100) for argv in asks))
         await looks.aclose()
@@ -300,8 +300,8 @@ async def test_an_account_that_allows_single_commands_only_is_asked_so(tmp_path:
     )
     gate.chmod(0o755)
     async with sshd(tmp_path, f"ForceCommand {gate}") as server:
-        ssh = Ssh(server.inventory(), BRISK)
-        looks = SshLooks(ssh)
+        ssh = SshTransport(server.inventory(), BRISK)
+        looks = BatchingSshTransport(ssh)
         rans = await asyncio.gather(*(looks.run("n1", ["echo", str(number)], timeout=PATIENCE, cap=100) for number in range(6)))
         await looks.aclose()
         await ssh.aclose()

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from tools.acting.conditions import filled
-from tools.acting.scheduled import readings_of
+from tools.acting.conditions import fill_condition
+from tools.acting.scheduled import get_drain_conditions
 from tools.action import Action, Condition, FaultCondition, new_approval_id
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
-from tools.nodekit.generate import template
-from tools.remedies import REMEDIES, way_of
-from tools.remedies.row import KINDS, BadArgument, Kind, Remedy, check_args, fill
+from tools.nodekit.generate import read_template
+from tools.remedies import REMEDIES, get_scheduler_variant
+from tools.remedies.row import ARGUMENT_KINDS, BadArgument, ArgumentKind, Remedy, check_args, fill_slots
 
 
 class NoController(BadArgument):
@@ -21,7 +21,7 @@ class NoController(BadArgument):
 
 
 @dataclass(frozen=True, slots=True)
-class HostSeen:
+class HostIdentity:
     """What is known of the host an action would run on, at the time of proposing: it is part of the digest."""
 
     boot_id: str
@@ -29,7 +29,7 @@ class HostSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionWanted:
+class ActionRequest:
     """What is to be done: by which incident, for which label, to whom. `requested_by` is empty when RackMedic itself proposes."""
 
     remedy: str
@@ -44,7 +44,7 @@ class ActionWanted:
     """What it is for, where that must still be there when the action starts."""
 
 
-def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
+def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
     """The host on which the kit runs. NoController where there is none to run it on."""
     if remedy.at != "controller":
         return target
@@ -58,21 +58,21 @@ def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
     return controller
 
 
-def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, policy: str, catalogue: str, approval: str = "") -> Action:
+def build_action(wanted: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = "") -> Action:
     """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
     row = REMEDIES[wanted.remedy]
-    remedy = way_of(row, target.scheduler)
+    remedy = get_scheduler_variant(row, target.scheduler)
     approval = approval or new_approval_id()
-    args = check_args(remedy, dict(wanted.args) | _implied(remedy, wanted, target, approval))
+    args = check_args(remedy, dict(wanted.args) | _build_implied_args(remedy, wanted, target, approval))
     values = {"node": target.node_name, **args, "target": target.node_name}
-    conditions = tuple(filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
+    conditions = tuple(fill_condition(row, values) for row in build_conditions(remedy, target, needs_drained=wanted.needs_drained))
     return Action(
         approval=approval,
         incident=wanted.incident,
         remedy=row.id,
         args=args,
         argv=(remedy.id, *args.values()),
-        command=tuple(fill(word, values) for word in remedy.command),
+        command=tuple(fill_slots(word, values) for word in remedy.command),
         limit_seconds=remedy.limit_seconds,
         risk=remedy.risk,
         target=target.name,
@@ -91,7 +91,7 @@ def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, poli
     )
 
 
-def _implied(remedy: Remedy, wanted: ActionWanted, target: Host, approval: str) -> dict[str, str]:
+def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, approval: str) -> dict[str, str]:
     """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
     node = wanted.args.get("node", target.name)
     if "node" in remedy.args and node not in (target.name, target.node_name):
@@ -99,12 +99,12 @@ def _implied(remedy: Remedy, wanted: ActionWanted, target: Host, approval: str) 
     return {name: value for name, value in (("node", target.node_name), ("approval", approval)) if name in remedy.args}
 
 
-def build_check(wanted: ActionWanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
+def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
     """An exclusive check on a set of hosts: it runs through the fleet under the claim, so it has no boot id and no kit call."""
     remedy = REMEDIES["run_check"]
     args = check_args(remedy, wanted.args)
     if args["check"] not in CHECKS or not CHECKS[args["check"]].exclusive:
-        raise BadArgument(f"check={args['check']!r}: must be an exclusive check, such as {_exclusive()}")
+        raise BadArgument(f"check={args['check']!r}: must be an exclusive check, such as {_format_exclusive_checks()}")
     names = ",".join(sorted(targets))
     return Action(
         approval=new_approval_id(),
@@ -124,30 +124,30 @@ def build_check(wanted: ActionWanted, targets: Sequence[str], *, policy: str, ca
     )
 
 
-def conditions_of(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
+def build_conditions(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
     """The row's own conditions, and that the node is drained where the remedy needs it and there is a controller to ask."""
     if needs_drained and not target.controller:
         raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
-    return (*remedy.conditions, *(readings_of(target).drained if drained else ()))
+    return (*remedy.conditions, *(get_drain_conditions(target).drained if drained else ()))
 
 
-def _exclusive() -> str:
+def _format_exclusive_checks() -> str:
     return ", ".join(check.id for check in CHECKS.values() if check.exclusive)
 
 
 @cache
-def catalogue_hash() -> str:
+def compute_catalogue_hash() -> str:
     """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run.
     Hashed once a process: the tables are constants, and a plan of sixty actions asks sixty times."""
-    return hash_of(REMEDIES, KINDS)
+    return hash_catalogue(REMEDIES, ARGUMENT_KINDS)
 
 
-def hash_of(remedies: Mapping[str, Remedy], kinds: Mapping[str, Kind]) -> str:
+def hash_catalogue(remedies: Mapping[str, Remedy], kinds: Mapping[str, ArgumentKind]) -> str:
     """The same of any tables."""
     tables = {
         "remedies": [asdict(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},
-        "kit": template("act.sh"),
+        "kit": read_template("act.sh"),
     }
     return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]

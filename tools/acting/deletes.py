@@ -8,15 +8,15 @@ import re
 from dataclasses import dataclass
 
 from tools.action import Action
-from tools.nodekit.generate import LOOK
+from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-SECONDS, CAP = 9.5, 80 * 1024  # 100 lines of a kit, each with at most 600 characters of a path
-LARGEST = 100
-_END, _TOTAL = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
-_OPENS = re.compile(r"opens ([0-9]{1,3})")
-_FILE = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
+QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # 100 lines of a kit, each with at most 600 characters of a path
+MAX_LISTED_FILES = 100
+_END_PATTERN, _TOTAL_PATTERN = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
+_OPENS_PATTERN = re.compile(r"opens ([0-9]{1,3})")
+_FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class OldFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Deletes:
+class DeletePreview:
     """What would go. `why` says why it could not be read; `whole` is False where time ran out, and there may be more."""
 
     files: int = 0
@@ -42,35 +42,35 @@ class Deletes:
     why: str = ""
 
 
-async def would_delete(action: Action, transport: Transport) -> Deletes | None:
+async def preview_delete(action: Action, transport: Transport) -> DeletePreview | None:
     """What this action would delete if it began now; None where it deletes nothing."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.preview:
         return None
-    argv = (*LOOK, f"{remedy.id}.preview", *action.args.values())
+    argv = (*LOOK_COMMAND, f"{remedy.id}.preview", *action.args.values())
     try:
-        ran = await transport.run(action.via, argv, timeout=SECONDS, cap=CAP)
+        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:
-        return Deletes(why=why.why)
+        return DeletePreview(why=why.why)
     if ran.timed_out or ran.exit_status is None:
-        return Deletes(why="no answer in time")
+        return DeletePreview(why="no answer in time")
     complaint = ran.stderr.decode("utf-8", "replace").strip()
     if ran.exit_status != 0:
         old = "usage: rackmedic-look" in complaint
-        return Deletes(why="its node kit is older than this question" if old else complaint[:200] or f"exit status {ran.exit_status}")
-    return read_deletes(ran.text) or Deletes(why=complaint[:200] or "an answer of another shape")
+        return DeletePreview(why="its node kit is older than this question" if old else complaint[:200] or f"exit status {ran.exit_status}")
+    return parse_delete_preview(ran.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
 
 
-def read_deletes(text: str) -> Deletes | None:
+def parse_delete_preview(text: str) -> DeletePreview | None:
     """Read the kit's answer. Return None for another shape. An older kit does not say what is open."""
     lines = text.removesuffix("\n").split("\n")
-    end, total = _END.fullmatch(lines[0]), _TOTAL.fullmatch(lines[1]) if len(lines) > 1 else None
-    opens = _OPENS.fullmatch(lines[2]) if len(lines) > 2 else None
-    files = [_FILE.fullmatch(line) for line in lines[3 if opens else 2 :]]
-    if end is None or total is None or len(files) > LARGEST or not all(files):
+    end, total = _END_PATTERN.fullmatch(lines[0]), _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
+    opens = _OPENS_PATTERN.fullmatch(lines[2]) if len(lines) > 2 else None
+    files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
+    if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
         return None
     looked = opens is not None and int(opens[1]) < 124  # timeout(1) ends with 124 or more
     largest = tuple(
         OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
     )
-    return Deletes(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)
+    return DeletePreview(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)

@@ -6,27 +6,27 @@ from typing import Protocol, runtime_checkable
 from tools.checks.kernel import BOOT_ID
 from tools.transport import Transport, Unreachable
 
-READ_SECONDS, READ_CAP = 20.0, 16 * 1024
-_BOOT = re.compile(r"[A-Za-z0-9._-]{1,64}")
+READ_TIMEOUT_SECONDS, MAX_READ_BYTES = 20.0, 16 * 1024
+_BOOT_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @runtime_checkable
-class KnowsKeys(Protocol):
+class HostKeyTransport(Protocol):
     """A transport that can say which host key it verified."""
 
     async def fingerprint(self, host: str) -> str: ...
 
 
-async def fingerprint(host: str, transport: Transport) -> str:
+async def read_host_key_fingerprint(host: str, transport: Transport) -> str:
     """Of the key the host showed; empty where the transport knows no keys."""
-    return await transport.fingerprint(host) if isinstance(transport, KnowsKeys) else ""
+    return await transport.fingerprint(host) if isinstance(transport, HostKeyTransport) else ""
 
 
-async def boot_id(host: str, transport: Transport, *, seconds: float = READ_SECONDS) -> str:
+async def read_boot_id(host: str, transport: Transport, *, seconds: float = READ_TIMEOUT_SECONDS) -> str:
     """The host's boot id now. Unreachable where it does not tell."""
-    ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=READ_CAP)
+    ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
     boot = ran.text.strip()
-    if boot and not _BOOT.fullmatch(boot):  # it goes into the action and its record: a host writes no more there than an id
+    if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it goes into the action and its record: a host writes no more there than an id
         raise Unreachable(host, "what it printed as its boot id is none")
     if ran.exit_status != 0 or not boot:
         raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")

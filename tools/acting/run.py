@@ -10,29 +10,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from tools.acting.identity import KnowsKeys, boot_id
-from tools.acting.kit import KitAnswer, KitState, ask, kit_of
+from tools.acting.identity import HostKeyTransport, read_boot_id
+from tools.acting.kit import KitAnswer, KitState, ask_kit, read_kit_state
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger.claim import Claim
-from tools.nodekit.generate import ACT
-from tools.remedies import carried_out
+from tools.nodekit.generate import ACT_COMMAND
+from tools.remedies import get_executed_remedy
 from tools.remedies.row import Remedy
 from tools.transport import Transport, Unreachable
 
-CANNOT_RUN = (126, 127)
-TIME_OVER = (124, 137)
-BOOT_SECONDS = 10.0
+CANNOT_RUN_STATUSES = (126, 127)
+TIMEOUT_STATUSES = (124, 137)
+BOOT_POLL_TIMEOUT_SECONDS = 10.0
 """A host on its way down is asked often, so that nobody waits long for one answer."""
 
-LOST_AFTER = timedelta(seconds=40)
+CONTACT_LOST_AFTER = timedelta(seconds=40)
 """Without an answer of the host's kit for so long, contact counts as lost; it is said within a minute, beats included."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ExecutionResult:
     """How an action ended, as far as anybody can know. `unknown` keeps the target locked until a human looked."""
 
     state: Literal["done", "failed", "unknown"]
@@ -41,90 +41,90 @@ class Ending:
     says: str = ""
 
 
-Beat = Callable[[Claim], Awaitable[None]]
+HeartbeatCallback = Callable[[Claim], Awaitable[None]]
 """Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
 
 
-Contact = Callable[[Action, datetime | None], Awaitable[None]]
+ContactCallback = Callable[[Action, datetime | None], Awaitable[None]]
 """Hears since when the host has not answered, and None once it answers again. Must not raise."""
 
 
-async def nobody_hears(action: Action, since: datetime | None) -> None:
+async def ignore_contact_change(action: Action, since: datetime | None) -> None:
     """Tell nobody."""
 
 
-async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
+async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
     """Begin the action, unless its digest began before. Only a claim that may start gets this far, only to the host key approved, and only
     where the kit says that it is of this catalogue: another one would run what the remedy was then."""
     if not claim.may_start:
         raise PermissionError("an adopted claim may only settle")
     action = claim.action
-    if action.host_key and isinstance(transport, KnowsKeys):
+    if action.host_key and isinstance(transport, HostKeyTransport):
         try:
             key = await transport.fingerprint(action.via)
         except Unreachable as why:
             return KitAnswer("unclear", says=why.why)
         if key != action.host_key:
             return KitAnswer("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
-    there = await kit_of(action.via, transport, kit)
+    there = await read_kit_state(action.via, transport, kit)
     if there.state != "current":
-        return _not_started(action, there)
-    return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
+        return _reject_foreign_kit(action, there)
+    return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
 
 
-def _not_started(action: Action, there: KitState) -> KitAnswer:
+def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
     """The answer of a kit that is not known to be ours. One that did not say what it is is settled, so that the digest can never start."""
     match there.state:
         case "older":
             why = "nothing was started, for an older kit may do another thing than what was approved."
-            return KitAnswer("refused", says=f"{why} {there.sentence(action)}")
+            return KitAnswer("refused", says=f"{why} {there.explain_unusable(action)}")
         case "missing":
             return KitAnswer("absent", says=there.says)
         case _:
             return KitAnswer("unclear", says=there.says)
 
 
-async def settle(action: Action, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
+async def settle_action(action: Action, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
     """What became of the digest; one that the host does not know can never start afterwards."""
-    return await ask(action.via, ("settle", action.digest), transport, kit)
+    return await ask_kit(action.via, ("settle", action.digest), transport, kit)
 
 
-async def run(
+async def run_action(
     claim: Claim,
     transport: Transport,
     *,
     clock: Clock,
-    beat: Beat,
+    beat: HeartbeatCallback,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    kit: tuple[str, ...] = ACT,
+    kit: tuple[str, ...] = ACT_COMMAND,
     beat_seconds: float = 10.0,
-    contact: Contact = nobody_hears,
-) -> Ending:
+    contact: ContactCallback = ignore_contact_change,
+) -> ExecutionResult:
     """Start (where the claim may), then poll until it is settled or its time is over. LostClaim passes through: stop at once."""
-    action, remedy = claim.action, carried_out(claim.action.argv, claim.action.remedy)
+    action, remedy = claim.action, get_executed_remedy(claim.action.argv, claim.action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
-    watch, line = _Watch(action, remedy, transport), _Line(action, clock, contact, clock.now(), lost=not claim.may_start)
+    watch, line = _ActionWatch(action, remedy, transport), _ContactMonitor(action, clock, contact, clock.now(), lost=not claim.may_start)
 
     async def beat_and_watch(held: Claim) -> None:
         await beat(held)
-        await line.check()
+        await line.report_lost_contact()
 
-    first = start(claim, transport, kit) if claim.may_start else settle(action, transport, kit)
-    said = await _beating(first, claim, beat_and_watch, beat_seconds)
+    first = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)
+    said = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
     if said.word == "absent" and claim.may_start:
-        return Ending("failed", says=f"nothing was started: {said.says}")
-    await line.note(said)
-    while (ended := await _beating(watch.ended(said), claim, beat_and_watch, beat_seconds)) is None:
+        return ExecutionResult("failed", says=f"nothing was started: {said.says}")
+    await line.record_answer(said)
+    while (ended := await _await_with_heartbeat(watch.classify_answer(said), claim, beat_and_watch, beat_seconds)) is None:
         if clock.now() > deadline:
-            return watch.given_up(said)
+            return watch.build_timeout_result(said)
         await beat_and_watch(claim)
         await pause(1.0)
-        said = await _beating(settle(action, transport, kit), claim, beat_and_watch, beat_seconds)
-        await line.note(said)
+        said = await _await_with_heartbeat(settle_action(action, transport, kit), claim, beat_and_watch, beat_seconds)
+        await line.record_answer(said)
     return ended
 
 
-async def _beating(work: Coroutine[Any, Any, T], claim: Claim, beat: Beat, every: float) -> T:
+async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat: HeartbeatCallback, every: float) -> T:
     """Wait for an answer and say meanwhile that we live: a host that takes its time must not cost us the claim."""
     task = asyncio.create_task(work)
     try:
@@ -138,34 +138,34 @@ async def _beating(work: Coroutine[Any, Any, T], claim: Claim, beat: Beat, every
 
 
 @dataclass(slots=True)
-class _Line:
+class _ContactMonitor:
     """Since when the host's kit has given no clear answer. `lost`: whether that was told, by us or by the worker before us."""
 
     action: Action
     clock: Clock
-    contact: Contact
+    contact: ContactCallback
     since: datetime
     lost: bool = False
 
-    async def note(self, said: KitAnswer) -> None:
+    async def record_answer(self, said: KitAnswer) -> None:
         """Take an answer."""
         if said.word == "unclear":
-            await self.check()
+            await self.report_lost_contact()
             return
         self.since = self.clock.now()
         if self.lost:
             self.lost = False
             await self.contact(self.action, None)
 
-    async def check(self) -> None:
+    async def report_lost_contact(self) -> None:
         """Tell once that contact is lost, where it is."""
-        if not self.lost and self.clock.now() - self.since >= LOST_AFTER:
+        if not self.lost and self.clock.now() - self.since >= CONTACT_LOST_AFTER:
             self.lost = True
             await self.contact(self.action, self.since)
 
 
 @dataclass(slots=True)
-class _Watch:
+class _ActionWatch:
     """What the answers so far say about one action. `began` is kept: a host that forgets cannot take it back."""
 
     action: Action
@@ -174,72 +174,72 @@ class _Watch:
     began: bool = False
     same_boot: bool | None = None
 
-    async def ended(self, said: KitAnswer) -> Ending | None:
+    async def classify_answer(self, said: KitAnswer) -> ExecutionResult | None:
         """Whether this answer ends it; None means: ask again."""
         self.began = self.began or said.word in ("started", "running", "done", "lost")
         match said.word:
             case "done" | "lost" if self.remedy.completion.kind == "new_boot":
-                return await self._rebooted(said)
+                return await self._check_reboot(said)
             case "done":
-                return _by_status(self.remedy, said)
+                return _build_result_by_status(self.remedy, said)
             case "refused":
-                return Ending("failed", says="; ".join(filter(None, (said.says, explain(self.remedy, said.says)))))
+                return ExecutionResult("failed", says="; ".join(filter(None, (said.says, explain_refusal(self.remedy, said.says)))))
             case "never":
-                return await self._never(said)
+                return await self._handle_never_started(said)
             case "lost":
-                return Ending("unknown", output=said.output, says="it began, and neither its end nor its process can be found")
+                return ExecutionResult("unknown", output=said.output, says="it began, and neither its end nor its process can be found")
             case _:
                 return None
 
-    async def _rebooted(self, said: KitAnswer) -> Ending | None:
+    async def _check_reboot(self, said: KitAnswer) -> ExecutionResult | None:
         """A reboot is done when the host answers with another boot id; a command that could not run, or was refused, ends it before."""
-        boot = await self._boot()
+        boot = await self._read_boot_id()
         if boot and not self.same_boot:
-            return Ending("done", 0, said.output, f"it came back with boot id {boot}")
-        hopeless = said.exit_status in CANNOT_RUN or (said.exit_status and explain(self.remedy, said.output))
-        return _by_status(self.remedy, said) if hopeless else None
+            return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}")
+        hopeless = said.exit_status in CANNOT_RUN_STATUSES or (said.exit_status and explain_refusal(self.remedy, said.output))
+        return _build_result_by_status(self.remedy, said) if hopeless else None
 
-    async def _never(self, said: KitAnswer) -> Ending | None:
+    async def _handle_never_started(self, said: KitAnswer) -> ExecutionResult | None:
         """No record: it never began, if the host's memory reaches back to the approval. A host may lose it with a boot (no disk of its own)."""
-        boot = await self._boot()
+        boot = await self._read_boot_id()
         if not boot:
             return None
         if self.began and not self.same_boot and self.remedy.completion.kind == "new_boot":
-            return Ending("done", 0, said.output, f"it came back with boot id {boot}, and without its records")
+            return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}, and without its records")
         if self.began:
-            return Ending("unknown", says="the host said that it began, and has no record of it now")
+            return ExecutionResult("unknown", says="the host said that it began, and has no record of it now")
         if not self.same_boot:
-            return Ending(
+            return ExecutionResult(
                 "unknown", says="the host has booted since the approval and has no record; whether it ran before that is not known"
             )
-        return Ending("failed", says="it never began, and can never begin now")
+        return ExecutionResult("failed", says="it never began, and can never begin now")
 
-    def given_up(self, said: KitAnswer) -> Ending:
+    def build_timeout_result(self, said: KitAnswer) -> ExecutionResult:
         """The time is over."""
         if self.remedy.completion.kind == "new_boot" and said.word == "done" and self.same_boot:
             late = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
-            return Ending("failed", said.exit_status, said.output, late)
-        return Ending("unknown", output=said.output, says=f"no final answer from {self.action.via} in time: {said.says or said.word}")
+            return ExecutionResult("failed", said.exit_status, said.output, late)
+        return ExecutionResult("unknown", output=said.output, says=f"no final answer from {self.action.via} in time: {said.says or said.word}")
 
-    async def _boot(self) -> str:
+    async def _read_boot_id(self) -> str:
         """The boot id that the host answers with, empty where it does not; whether it is the approved one is noted."""
         self.same_boot = None
         try:
-            boot = await boot_id(self.action.via, self.transport, seconds=BOOT_SECONDS)
+            boot = await read_boot_id(self.action.via, self.transport, seconds=BOOT_POLL_TIMEOUT_SECONDS)
         except Unreachable:
             return ""
         self.same_boot = boot == self.action.boot_id
         return boot
 
 
-def _by_status(remedy: Remedy, said: KitAnswer) -> Ending:
-    why = explain(remedy, said.output)
+def _build_result_by_status(remedy: Remedy, said: KitAnswer) -> ExecutionResult:
+    why = explain_refusal(remedy, said.output)
     if said.exit_status == 0 and not why:
-        return Ending("done", 0, said.output)
-    late = "it did not end within its time limit" if said.exit_status in TIME_OVER else ""
-    return Ending("failed", said.exit_status, said.output, why or late or f"it exited with status {said.exit_status}")
+        return ExecutionResult("done", 0, said.output)
+    late = "it did not end within its time limit" if said.exit_status in TIMEOUT_STATUSES else ""
+    return ExecutionResult("failed", said.exit_status, said.output, why or late or f"it exited with status {said.exit_status}")
 
 
-def explain(remedy: Remedy, output: str) -> str:
+def explain_refusal(remedy: Remedy, output: str) -> str:
     """What the tool's own refusal means and what to do; empty when the output holds none that we know."""
     return next((meaning for words, meaning in remedy.refusals.items() if words.lower() in output.lower()), "")

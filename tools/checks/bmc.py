@@ -9,27 +9,27 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kb.scan import lines_in
-from tools.checks.not_understood import not_understood
+from kb.scan import split_lines
+from tools.checks.not_understood import build_not_understood_facts
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "ipmi"
-_EVENT = re.compile(
+_EVENT_PATTERN = re.compile(
     r"\s*[0-9a-f]{1,5} \| {0,2}(\d\d/\d\d/(?:\d\d){1,2}|Pre-Init *) ?\| ?(\d\d:\d\d:\d\d|\d{1,12})?(?: [A-Z]{2,5})? ?"
     r"\| (.{1,120}?) \| (.{1,120}?)(?: \| (Asserted|Deasserted))?(?: \|.{0,80})?\s*$"
 )
-_SENSOR = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
-_CROSSED = frozenset(f"{side}{how}" for side in ("", "u", "l") for how in ("nc", "cr", "nr"))
+_SENSOR_PATTERN = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
+_CROSSED_STATES = frozenset(f"{side}{how}" for side in ("", "u", "l") for how in ("nc", "cr", "nr"))
 """A threshold that was crossed: `sdr list` says how far, `sdr type` also whether above or below."""
-_DEGREES = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
-_INLET = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
-_NO_BMC = re.compile(
+_DEGREES_PATTERN = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
+_INLET_PATTERN = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
+_NO_BMC_PATTERN = re.compile(
     r"(?i)could not open device at /dev/ipmi.{0,80}|no such file or directory.{0,20}ipmi|unable to (?:open|establish).{0,80}"
 )
-_EMPTY = re.compile(r"SEL has no entries")
+_EMPTY_PATTERN = re.compile(r"SEL has no entries")
 
-_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+_EVENT_KIND_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("psu", re.compile(r"(?i)(?:power supply|\bpsu?\d|power unit|pwr).*(?:fail|lost|predictive|redundancy degraded|out of range|inactive)")),
     ("fan", re.compile(r"(?i)\bfan.*(?:fail|lower (?:critical|non-recoverable)|redundancy lost|below|lost|stopped)")),
     ("drive", re.compile(r"(?i)(?:drive|disk|nvme|bay).*(?:fault|fail|predictive|rebuild|not (?:consistent|redundant))")),
@@ -46,7 +46,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 
 
-_ORDINARY = re.compile(
+_ORDINARY_PATTERN = re.compile(
     r"(?i)boot|log area|event log\w* (?:clear|disab)|timestamp|clock sync|power (?:off|down|on|cycle|reset)|acpi|presence|button|session|"
     r"version|initiated|initialized|installed|enabled|state deasserted|transition to (?:ok|running|active|idle)|fully redundant|redundancy regained|"
     r"deasserted|correctable ecc\b(?!.*limit)|returned to normal|soft reset|device (?:enabled|present)|chassis|unlocked"
@@ -56,26 +56,26 @@ _ORDINARY = re.compile(
 
 def is_events(text: str) -> bool:
     """Whether rows of `ipmitool sel` stand at the beginning, or its complaint."""
-    return any(_EVENT.match(line) for line in lines_in(text[:4096])[:10]) or bool(_EMPTY.search(text[:400]) or _NO_BMC.search(text[:400]))
+    return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(_EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400]))
 
 
 def parse_events(text: str) -> Sequence[Fact]:
     """Troubles that still stand, and rows of no known kind: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
-    if (why := _NO_BMC.search(text)) and not any(_EVENT.match(line) for line in lines_in(text)):
+    if (why := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
         return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
     unknown: list[str] = []
-    for line in lines_in(text):
-        row = _EVENT.match(line)
-        kind = _kind(f"{row[3]} {row[4]}") if row else ""
-        if row and not kind and row[5] != "Deasserted" and not _ORDINARY.search(f"{row[3]} {row[4]}"):
+    for line in split_lines(text):
+        row = _EVENT_PATTERN.match(line)
+        kind = _classify_event(f"{row[3]} {row[4]}") if row else ""
+        if row and not kind and row[5] != "Deasserted" and not _ORDINARY_PATTERN.search(f"{row[3]} {row[4]}"):
             unknown.append(line.strip())
         if row and kind:
             name = (kind, row[3], row[4])
             if row[5] == "Deasserted":
                 standing.pop(name, None)
             else:
-                standing.setdefault(name, []).append((_time(row[1], row[2] or ""), line.strip()))
+                standing.setdefault(name, []).append((_parse_event_time(row[1], row[2] or ""), line.strip()))
     found = [
         Fact(
             CHECK,
@@ -92,15 +92,15 @@ def parse_events(text: str) -> Sequence[Fact]:
         )
         for (kind, sensor, text), rows in standing.items()
     ]
-    found += not_understood(CHECK, unknown)
+    found += build_not_understood_facts(CHECK, unknown)
     return found or [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="no trouble in the BMC's event log")]
 
 
-def _kind(words: str) -> str:
-    return next((kind for kind, pattern in _KINDS if pattern.search(words[:240])), "")
+def _classify_event(words: str) -> str:
+    return next((kind for kind, pattern in _EVENT_KIND_PATTERNS if pattern.search(words[:240])), "")
 
 
-def _time(date: str, clock: str) -> datetime | None:
+def _parse_event_time(date: str, clock: str) -> datetime | None:
     shape = "%m/%d/%Y %H:%M:%S" if len(date) == 10 else "%m/%d/%y %H:%M:%S"
     try:
         return datetime.strptime(f"{date} {clock}", shape).replace(tzinfo=UTC)
@@ -110,46 +110,46 @@ def _time(date: str, clock: str) -> datetime | None:
 
 def is_sensors(text: str) -> bool:
     """Whether rows of `ipmitool sdr type` stand at the beginning."""
-    return any(_SENSOR.match(line) for line in lines_in(text[:4096])[:10])
+    return any(_SENSOR_PATTERN.match(line) for line in split_lines(text[:4096])[:10])
 
 
 def parse_sensors(text: str) -> Sequence[Fact]:
     """The hottest inlet, and every sensor that is not ok. `ns` is a sensor that is not fitted."""
-    rows = [row for row in map(_SENSOR.match, lines_in(text)) if row]
-    inlets = [(float(said[1]), row[0].strip()) for row in rows if _INLET.search(row[1]) and (said := _DEGREES.search(row[4]))]
+    rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
+    inlets = [(float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))]
     found = []
     if inlets:
         hottest, line = max(inlets)
         found.append(Fact(CHECK, "ipmi.inlet", int(hottest), unit="C", line=line[:200]))
     for row in rows:
-        kind = _kind(f"{row[1]} {row[4]}") or (_sensor_kind(row[1]) if row[3] in _CROSSED else "")
+        kind = _classify_event(f"{row[1]} {row[4]}") or (_classify_sensor(row[1]) if row[3] in _CROSSED_STATES else "")
         if kind in ("psu", "fan", "temperature") and row[3] != "ns":
             found.append(Fact(CHECK, "ipmi.sensor", kind, line=row[0].strip()[:200], attrs={"sensor": row[1].strip(), "text": row[4]}))
     return found or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(rows)} sensors, none in trouble")]
 
 
-def _sensor_kind(name: str) -> str:
+def _classify_sensor(name: str) -> str:
     return "fan" if re.search(r"(?i)fan", name) else "psu" if re.search(r"(?i)ps\d|psu|power supply", name) else "temperature"
 
 
-def is_broken(text: str) -> bool:
+def is_ipmitool_error(text: str) -> bool:
     """Whether ipmitool complains about something else."""
     return bool(re.search(r"(?m)^(?:Error|Get .{0,40} command failed|Unable|ipmitool: )", text[:2000]))
 
 
-def parse_broken(text: str) -> Sequence[Fact]:
+def parse_ipmitool_error(text: str) -> Sequence[Fact]:
     """The complaint, for people to read."""
-    raise Unreadable(lines_in(text.strip())[0][:200])
+    raise Unreadable(split_lines(text.strip())[0][:200])
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def merge_absent_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Several commands that found no trouble say so once."""
     quiet = [fact for fact in facts if fact.status is Status.ABSENT]
     loud = [fact for fact in facts if fact.status is not Status.ABSENT]
     return [*loud, *{fact.key: fact for fact in quiet if not any(other.key == fact.key for other in loud)}.values()]
 
 
-def _sensors(name: str, kind: str) -> Command:
+def _build_sensor_command(name: str, kind: str) -> Command:
     return Command(name, ("ipmitool", "sdr", "type", kind), privileged=True, optional=True)
 
 
@@ -159,17 +159,17 @@ CHECKS = (
         asks="Did the BMC log a hardware fault, and are inlet air, fans and power supplies well?",
         commands=(
             Command("events", ("ipmitool", "sel", "elist", "last", "200"), privileged=True, optional=True),
-            _sensors("temperatures", "Temperature"),
-            _sensors("fans", "Fan"),
-            _sensors("power", "Power Supply"),
+            _build_sensor_command("temperatures", "Temperature"),
+            _build_sensor_command("fans", "Fan"),
+            _build_sensor_command("power", "Power Supply"),
         ),
         formats=(
             Format("ipmitool sel", is_events, parse_events),
             Format("ipmitool sdr", is_sensors, parse_sensors),
-            Format("ipmitool", is_broken, parse_broken),
+            Format("ipmitool", is_ipmitool_error, parse_ipmitool_error),
         ),
         establishes=("ipmi.event", "check.not_understood", "ipmi.inlet", "ipmi.sensor", "check.skipped"),
         seconds=6.0,
-        settle=settle,
+        settle=merge_absent_facts,
     ),
 )

@@ -8,43 +8,43 @@ NTPSynchronized=yes
 import re
 from collections.abc import Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "time"
-_TRACKING = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
-_NO_SOURCE = re.compile(r"(?m)^(?:Reference ID\s*: )?0{8}(?:,| \(\))")
+_TRACKING_PATTERN = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
+_NO_SOURCE_PATTERN = re.compile(r"(?m)^(?:Reference ID\s*: )?0{8}(?:,| \(\))")
 """What chrony follows is written so while that is nothing; the offset beside it is then how far it has corrected, and no measure (chrony 4.3)."""
-_OFFSET = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
-_LEAP = re.compile(r"(?m)^Leap status\s*: ([A-Za-z ]{1,30})")
-_SILENT = re.compile(r"506 Cannot talk to daemon|Could not open connection to daemon")
-_SYNCED = re.compile(r"(?m)^NTPSynchronized=(yes|no)\s*$")
-_CLOCK = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
+_OFFSET_PATTERN = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
+_LEAP_PATTERN = re.compile(r"(?m)^Leap status\s*: ([A-Za-z ]{1,30})")
+_NO_DAEMON_PATTERN = re.compile(r"506 Cannot talk to daemon|Could not open connection to daemon")
+_SYNCED_PATTERN = re.compile(r"(?m)^NTPSynchronized=(yes|no)\s*$")
+_CLOCK_PATTERN = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
 
 
 def is_tracking(text: str) -> bool:
     """Whether chronyc wrote this, in either of its forms or to complain."""
     head = text[:2000]
-    return bool(_SILENT.search(head) or _LEAP.search(head) or any(_TRACKING.match(line) for line in lines_in(head)[:3]))
+    return bool(_NO_DAEMON_PATTERN.search(head) or _LEAP_PATTERN.search(head) or any(_TRACKING_PATTERN.match(line) for line in split_lines(head)[:3]))
 
 
 def parse_tracking(text: str) -> Sequence[Fact]:
     """Offset and whether a source is followed. A daemon that does not answer keeps no clock."""
-    row = next(filter(None, map(_TRACKING.match, lines_in(text))), None)
-    measured = not _NO_SOURCE.search(text)
+    row = next(filter(None, map(_TRACKING_PATTERN.match, split_lines(text))), None)
+    measured = not _NO_SOURCE_PATTERN.search(text)
     if row:
-        return _tracked(float(row[1]) if measured else None, row[2].strip(), row[0].strip())
-    leap, offset = _LEAP.search(text), _OFFSET.search(text) if measured else None
+        return _build_tracking_facts(float(row[1]) if measured else None, row[2].strip(), row[0].strip())
+    leap, offset = _LEAP_PATTERN.search(text), _OFFSET_PATTERN.search(text) if measured else None
     if leap:
         sign = -1 if offset and offset[2] == "slow" else 1
-        return _tracked(sign * float(offset[1]) if offset else None, leap[1].strip(), offset[0] if offset else leap[0])
-    if silent := _SILENT.search(text):
+        return _build_tracking_facts(sign * float(offset[1]) if offset else None, leap[1].strip(), offset[0] if offset else leap[0])
+    if silent := _NO_DAEMON_PATTERN.search(text):
         return [Fact(CHECK, "time.synchronised", False, line=silent[0], attrs={"by": "chrony"})]
     raise Unreadable("neither a row of tracking nor a complaint")
 
 
-def _tracked(offset: float | None, leap: str, line: str) -> list[Fact]:
+def _build_tracking_facts(offset: float | None, leap: str, line: str) -> list[Fact]:
     found = [Fact(CHECK, "time.synchronised", leap != "Not synchronised", line=f"{line}; leap status {leap}"[:300], attrs={"by": "chrony"})]
     if offset is not None:
         found.append(Fact(CHECK, "time.offset", offset, unit="s", line=line[:300], attrs={"against": "time source"}))
@@ -53,12 +53,12 @@ def _tracked(offset: float | None, leap: str, line: str) -> list[Fact]:
 
 def is_timedatectl(text: str) -> bool:
     """Whether the text is `timedatectl show`."""
-    return _SYNCED.search(text[:2000]) is not None
+    return _SYNCED_PATTERN.search(text[:2000]) is not None
 
 
 def parse_timedatectl(text: str) -> Sequence[Fact]:
     """Whether the kernel's clock counts as synchronised."""
-    said = _SYNCED.search(text)
+    said = _SYNCED_PATTERN.search(text)
     if said is None:
         raise Unreadable("no NTPSynchronized")
     return [Fact(CHECK, "time.synchronised", said[1] == "yes", line=said[0].strip(), attrs={"by": "timedatectl"})]
@@ -66,7 +66,7 @@ def parse_timedatectl(text: str) -> Sequence[Fact]:
 
 def is_clock(text: str) -> bool:
     """Whether the text is one number of seconds since 1970."""
-    return _CLOCK.fullmatch(text) is not None
+    return _CLOCK_PATTERN.fullmatch(text) is not None
 
 
 def parse_clock(text: str) -> Sequence[Fact]:
@@ -74,7 +74,7 @@ def parse_clock(text: str) -> Sequence[Fact]:
     return [Fact(CHECK, "time.clock", float(text), unit="s", line=f"date: {text.strip()}")]
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Where chrony and timedatectl both speak, a clock that either calls kept is kept: a site may run ntpd or PTP beside either."""
     said = [fact for fact in facts if fact.key == "time.synchronised"]
     kept = next((fact for fact in said if fact.value is True), None)
@@ -101,6 +101,6 @@ CHECKS = (
         ),
         establishes=("time.synchronised", "time.offset", "time.clock", "check.skipped"),
         seconds=1.0,
-        settle=settle,
+        settle=merge_sync_facts,
     ),
 )

@@ -12,21 +12,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
-from tools.checks.lines import objects
+from kb.scan import split_lines
+from tools.checks.lines import parse_json_lines
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "docker"
-_NO_ENGINE = re.compile(
+_NO_ENGINE_PATTERN = re.compile(
     r"Cannot connect to the Docker daemon.{0,120}|Is the docker daemon running|failed to connect to the docker API.{0,120}"
 )
 NOT_RUNNING = "docker is installed and not running: its daemon does not answer, so nobody knows of any container"
 """A node of Slurm's may well have docker switched off; then there is nothing to see, and nothing was seen."""
-_HEAD = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
-_STATUS = re.compile(r"== status (\d{1,3})\s*$")
-_GPU = re.compile(r"(?m)^GPU \d{1,3}: ")
-_NVML: tuple[tuple[str, str], ...] = (
+_HEAD_PATTERN = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
+_STATUS_PATTERN = re.compile(r"== status (\d{1,3})\s*$")
+_GPU_PATTERN = re.compile(r"(?m)^GPU \d{1,3}: ")
+_NVML_ERRORS: tuple[tuple[str, str], ...] = (
     ("unknown_error", "Failed to initialize NVML: Unknown Error"),
     ("driver_library_mismatch", "Driver/library version mismatch"),
     ("no_devices", "No devices were found"),
@@ -35,15 +35,15 @@ _NVML: tuple[tuple[str, str], ...] = (
 
 def is_info(text: str) -> bool:
     """Whether the text is `docker info` as JSON, or the client's complaint that nobody answers."""
-    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE.search(text[:4096]) is not None
+    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(text[:4096]) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
     """Runtimes and cgroup driver. Without its daemon the client tells of itself alone, with status 0 and the complaint among `ServerErrors`."""
-    info = next(objects(text), None)
+    info = next(parse_json_lines(text), None)
     runtimes = info.get("Runtimes") if info else None
-    if not isinstance(runtimes, Mapping) and _NO_ENGINE.search(text):
-        return [blind(CHECK, Status.UNREACHABLE, NOT_RUNNING)]
+    if not isinstance(runtimes, Mapping) and _NO_ENGINE_PATTERN.search(text):
+        return [build_unobserved_fact(CHECK, Status.UNREACHABLE, NOT_RUNNING)]
     if info is None:
         raise Unreadable("no whole JSON object")
     if not isinstance(runtimes, Mapping):
@@ -66,11 +66,11 @@ def is_list(text: str) -> bool:
 
 def parse_list(text: str) -> Sequence[Fact]:
     """Nothing but who is there: what a container was given is told by inspecting it."""
-    rows = list(objects(text))
+    rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
     return [
-        _status(str(row.get("ID", "")), str(row.get("State", "")), str(row.get("Names", "")), {"image": row.get("Image")})
+        _build_status_fact(str(row.get("ID", "")), str(row.get("State", "")), str(row.get("Names", "")), {"image": row.get("Image")})
         for row in rows[:64]
     ]
 
@@ -82,17 +82,17 @@ def is_inspected(text: str) -> bool:
 
 def parse_inspected(text: str) -> Sequence[Fact]:
     """Status, shared memory and CUDA of the containers that were given GPUs."""
-    rows = list(objects(text))
+    rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
-    return [fact for row in rows[:64] if _has_gpus(row) for fact in _container(row)]
+    return [fact for row in rows[:64] if _has_gpus(row) for fact in _build_container_facts(row)]
 
 
 def _has_gpus(row: Mapping[str, Any]) -> bool:
     return "nvidia" in str(row.get("runtime")) or bool(row.get("requests")) or "/dev/nvidia" in json.dumps(row.get("devices"))
 
 
-def _container(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _build_container_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
     name, shared = str(row.get("id", "")), row.get("shm")
     more = {
         "image": row.get("image"),
@@ -101,45 +101,45 @@ def _container(row: Mapping[str, Any]) -> Iterator[Fact]:
         "started": row.get("started"),
         "text": row.get("error"),
     }
-    yield _status(name, str(row.get("status", "")), str(row.get("name", "")), more)
+    yield _build_status_fact(name, str(row.get("status", "")), str(row.get("name", "")), more)
     own = str(row.get("ipc", "")) in ("", "private", "shareable")
     if own and isinstance(shared, int) and not isinstance(shared, bool) and 0 < shared < 1 << 62:
-        yield Fact(CHECK, "container.shm_bytes", shared, _short(name), unit="B", line=f"{_short(name)}: ShmSize {shared}")
+        yield Fact(CHECK, "container.shm_bytes", shared, _shorten_container_id(name), unit="B", line=f"{_shorten_container_id(name)}: ShmSize {shared}")
     cuda = next(
-        (v for v in (row.get("cuda"), *_list(row.get("cuda_env"))) if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)), None
+        (v for v in (row.get("cuda"), *_as_list(row.get("cuda_env"))) if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)), None
     )
     if cuda:
         yield Fact(
-            CHECK, "container.cuda", cuda[:20], _short(name), line=f"{_short(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}"
+            CHECK, "container.cuda", cuda[:20], _shorten_container_id(name), line=f"{_shorten_container_id(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}"
         )
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _status(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fact:
+def _build_status_fact(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fact:
     kept = {
         key: value if isinstance(value, bool | int) else str(value)[:200] for key, value in more.items() if value not in (None, "", False)
     }
     called = called.lstrip("/")[:100]
-    line = f"{_short(name)} {called}: {status}"[:300]
-    return Fact(CHECK, "container.status", status[:20] or "unknown", _short(name), line=line, attrs={"name": called, **kept})
+    line = f"{_shorten_container_id(name)} {called}: {status}"[:300]
+    return Fact(CHECK, "container.status", status[:20] or "unknown", _shorten_container_id(name), line=line, attrs={"name": called, **kept})
 
 
-def _short(name: str) -> str:
+def _shorten_container_id(name: str) -> str:
     return name[:12] if re.fullmatch(r"[0-9a-f]{12,64}", name) else "container"
 
 
-def answers(text: str) -> Iterator[tuple[str, str, int | None]]:
+def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
     """What a command printed inside each container, as the kit frames it: (container, text, exit status; None where it never came)."""
     name, lines = "", list[str]()
     for line in text.split("\n"):  # nothing else ends a line for the kit either
-        if head := _HEAD.match(line):
+        if head := _HEAD_PATTERN.match(line):
             if name:
                 yield name, "\n".join(lines), None
             name, lines = head[1], []
-        elif name and (status := _STATUS.match(line)):
+        elif name and (status := _STATUS_PATTERN.match(line)):
             yield name, "\n".join(lines), int(status[1])
             name, lines = "", []
         elif name:
@@ -148,11 +148,11 @@ def answers(text: str) -> Iterator[tuple[str, str, int | None]]:
         yield name, "\n".join(lines), None
 
 
-def framed(inside: Callable[[str], bool]) -> Callable[[str], bool]:
+def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
     """Sniffs the kit's frame around something recognised inside."""
 
     def sniff(text: str) -> bool:
-        return _HEAD.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
+        return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
 
     return sniff
 
@@ -160,35 +160,35 @@ def framed(inside: Callable[[str], bool]) -> Callable[[str], bool]:
 def parse_devices(text: str) -> Sequence[Fact]:
     """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing; one that was not asked, or did
     not answer in time, could not be looked at."""
-    return [fact for name, said, status in answers(text) if (fact := _devices(name, said.strip(), status))]
+    return [fact for name, said, status in split_container_answers(text) if (fact := _build_nvml_fact(name, said.strip(), status))]
 
 
-def _devices(name: str, said: str, status: int | None) -> Fact | None:
-    line = (lines_in(said) or [""])[0][:200]
-    if value := _nvml(said, status):
-        return Fact(*(CHECK, "container.nvml", value, _short(name)), line=line or f"exit status {status}", attrs={"id": name})
+def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
+    line = (split_lines(said) or [""])[0][:200]
+    if value := _classify_nvml_output(said, status):
+        return Fact(*(CHECK, "container.nvml", value, _shorten_container_id(name)), line=line or f"exit status {status}", attrs={"id": name})
     if status is None:
         why = line or "not asked: one look enters four containers"
-        return Fact(CHECK, "container.nvml", device=_short(name), status=Status.UNREADABLE, line=why, attrs={"id": name})
-    if status in _LATE:
-        return Fact(CHECK, "container.nvml", device=_short(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name})
+        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.UNREADABLE, line=why, attrs={"id": name})
+    if status in _TIMEOUT_STATUSES:
+        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name})
     return None
 
 
-_LATE = (124, 137)
+_TIMEOUT_STATUSES = (124, 137)
 """What `timeout` says of a command that it ended."""
 
 
-def _nvml(said: str, status: int | None) -> str:
-    known = next((value for value, words in _NVML if words in said), "")
+def _classify_nvml_output(said: str, status: int | None) -> str:
+    known = next((value for value, words in _NVML_ERRORS if words in said), "")
     if known:
         return known
-    if status is None or status in (126, 127, *_LATE) or "executable file not found" in said or "no such file" in said.lower():
+    if status is None or status in (126, 127, *_TIMEOUT_STATUSES) or "executable file not found" in said or "no such file" in said.lower():
         return ""
-    return "ok" if status == 0 and _GPU.search(said) else "failed"
+    return "ok" if status == 0 and _GPU_PATTERN.search(said) else "failed"
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
     """What inspecting told stands; the list adds nothing about containers without GPUs."""
     given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
     return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
@@ -208,7 +208,7 @@ CHECKS = (
             Format("docker info", is_info, parse_info),
             Format("docker ps", is_list, parse_list),
             Format("containers", is_inspected, parse_inspected),
-            Format("nvidia-smi in containers", framed(lambda text: True), parse_devices),
+            Format("nvidia-smi in containers", build_frame_sniffer(lambda text: True), parse_devices),
         ),
         establishes=(
             *("docker.runtimes", "docker.nvidia_runtime", "docker.cgroup_driver"),
@@ -219,6 +219,6 @@ CHECKS = (
         damage="ignore",
         timeout=30.0,
         without="docker.runtimes",
-        settle=settle,
+        settle=drop_repeated_statuses,
     ),
 )

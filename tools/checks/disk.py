@@ -12,23 +12,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.checks.storage import SHARED
-from tools.fact import Fact, Status, blind
+from tools.checks.storage import SHARED_FILE_SYSTEMS
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "disk"
-_SPACE = re.compile(r"(\S+) +(\S+) +(\d+) +(\d+) +(-?\d+) +(\d{1,3}%|-) +(/.*)$")
-_INODES = re.compile(r"(\S+) +(\d+|-) +(\d+|-) +(-?\d+|-) +(\d{1,3}%|-) +(/.*)$")
-_TROUBLE = re.compile(
+_SPACE_PATTERN = re.compile(r"(\S+) +(\S+) +(\d+) +(\d+) +(-?\d+) +(\d{1,3}%|-) +(/.*)$")
+_INODES_PATTERN = re.compile(r"(\S+) +(\d+|-) +(\d+|-) +(-?\d+|-) +(\d{1,3}%|-) +(/.*)$")
+_TROUBLE_PATTERN = re.compile(
     r"df: (.{1,200}?): (Permission denied|Stale file handle|Transport endpoint is not connected|Input/output error|.{1,80})$"
 )
-_SHARED_HEAD = re.compile(r"Filesystem +Type +IUse% +1B-blocks +Avail +Use% +Mounted on")
-_SHARED_ROW = re.compile(r"(\S+) +(\S+) +(\d{1,3}%|-) +(\d{1,20}|-) +(\d{1,20}|-) +(\d{1,3}%|-) +(/.*)$")
-_NO_SHARED = re.compile(r"df: no file systems processed")
-_IMAGES = {"squashfs", "iso9660", "erofs", "cramfs"}
+_SHARED_HEAD_PATTERN = re.compile(r"Filesystem +Type +IUse% +1B-blocks +Avail +Use% +Mounted on")
+_SHARED_ROW_PATTERN = re.compile(r"(\S+) +(\S+) +(\d{1,3}%|-) +(\d{1,20}|-) +(\d{1,20}|-) +(\d{1,3}%|-) +(/.*)$")
+_NO_SHARED_PATTERN = re.compile(r"df: no file systems processed")
+_IMAGE_FILE_SYSTEMS = {"squashfs", "iso9660", "erofs", "cramfs"}
 """Images are full and read-only by nature."""
-_REAL = {
+_DATA_FILE_SYSTEMS = {
     "ext2",
     "ext3",
     "ext4",
@@ -59,9 +59,9 @@ def parse_space(text: str) -> Sequence[Fact]:
     head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
     unit = 1024 if head and head[1] else 1
     found: list[Fact] = []
-    for line in lines_in(text):
-        row = _SPACE.match(line)
-        if not row or row[2] in _IMAGES:
+    for line in split_lines(text):
+        row = _SPACE_PATTERN.match(line)
+        if not row or row[2] in _IMAGE_FILE_SYSTEMS:
             continue
         size, used, free = (int(row[at][:18]) * unit for at in (3, 4, 5))
         attrs = {"fstype": row[2], "source": row[1]}
@@ -70,7 +70,7 @@ def parse_space(text: str) -> Sequence[Fact]:
         if used + free > 0:
             percent = -(-100 * used // (used + max(0, free))) if used else 0
             found.append(Fact(CHECK, "disk.used_percent", percent, row[7], unit="%", line=line, attrs=attrs))
-    return _or_unreadable(found, text)
+    return _add_unreadable_mounts(found, text)
 
 
 def is_inodes(text: str) -> bool:
@@ -82,23 +82,23 @@ def parse_inodes(text: str) -> Sequence[Fact]:
     """Used percent of inodes, of file systems that count them."""
     found: list[Fact] = []
     rows = 0
-    for line in lines_in(text):
-        row = _INODES.match(line)
+    for line in split_lines(text):
+        row = _INODES_PATTERN.match(line)
         rows += row is not None
         if row and row[5] != "-" and row[2] not in ("0", "-") and not row[1].startswith("/dev/loop"):
             found.append(Fact(CHECK, "disk.inodes_percent", int(row[5][:-1]), row[6], unit="%", line=line))
-    return _or_unreadable(found, text) if found or not rows else found
+    return _add_unreadable_mounts(found, text) if found or not rows else found
 
 
 def is_shared(text: str) -> bool:
     """Whether a head with inodes and blocks stands in the text, or df's word that no file system is of these kinds."""
-    return bool(_SHARED_HEAD.match(text.lstrip()) or _NO_SHARED.search(text[:400]))
+    return bool(_SHARED_HEAD_PATTERN.match(text.lstrip()) or _NO_SHARED_PATTERN.search(text[:400]))
 
 
 def parse_shared(text: str) -> Sequence[Fact]:
     """Used percent of blocks and inodes of every shared file system."""
     found: list[Fact] = []
-    for row in filter(None, map(_SHARED_ROW.match, lines_in(text))):
+    for row in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
         attrs = {"fstype": row[2], "source": row[1]}
         shows = {"disk.inodes_percent": row[3], "disk.used_percent": row[6]}
         found += [
@@ -110,12 +110,12 @@ def parse_shared(text: str) -> Sequence[Fact]:
             found.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
         if row[5].isdigit():
             found.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
-    return [*found, *(blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in lines_in(text) if _TROUBLE.match(line))]
+    return [*found, *(build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line))]
 
 
-def _or_unreadable(found: list[Fact], text: str) -> list[Fact]:
+def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
     """Mounts that df could not ask are told; nothing at all is no answer."""
-    asked = [blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in lines_in(text) if _TROUBLE.match(line)]
+    asked = [build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)]
     if not found and not asked:
         raise Unreadable("a head and no row of a mount")
     return found + asked
@@ -136,9 +136,9 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     if not isinstance(rows, list):
         raise Unreadable("expected a list of filesystems")
     found = {}
-    for row in _flat(rows):
+    for row in _flatten_mounts(rows):
         target, kind, options = (str(row.get(name, "")) for name in ("target", "fstype", "options"))
-        if kind not in _REAL and not kind.startswith("fuse."):
+        if kind not in _DATA_FILE_SYSTEMS and not kind.startswith("fuse."):
             continue
         line = f"{target} {row.get('source', '')} {kind} {options}"[:300]
         attrs = {"fstype": kind, "source": str(row.get("source", ""))[:200]}
@@ -146,7 +146,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     return list(found.values())
 
 
-def _flat(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+def _flatten_mounts(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
     waiting = [row for row in reversed(rows) if isinstance(row, dict)]
     while waiting:
         row = waiting.pop()
@@ -155,16 +155,16 @@ def _flat(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
         waiting += [child for child in reversed(children) if isinstance(child, dict)] if isinstance(children, list) else []
 
 
-_ASK_SHARED = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,fstype,ipcent,size,avail,pcent,target")
+_SHARED_DF_COMMAND = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,fstype,ipcent,size,avail,pcent,target")
 
 CHECKS = (
     Check(
         id="disk",
         asks="Is a file system full, out of inodes, or read-only, and how large is /dev/shm?",
         commands=(
-            Command("space", ("df", "-P", "-T", "-B1", *(f"-x{kind}" for kind in SHARED))),
-            Command("inodes", ("df", "-P", "-i", *(f"-x{kind}" for kind in SHARED))),
-            Command("shared", (*_ASK_SHARED, *(f"-t{kind}" for kind in SHARED)), optional=True),
+            Command("space", ("df", "-P", "-T", "-B1", *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS))),
+            Command("inodes", ("df", "-P", "-i", *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS))),
+            Command("shared", (*_SHARED_DF_COMMAND, *(f"-t{kind}" for kind in SHARED_FILE_SYSTEMS)), optional=True),
             Command("mounts", ("findmnt", "-J", "-o", "TARGET,SOURCE,FSTYPE,OPTIONS")),
         ),
         formats=(

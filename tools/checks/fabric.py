@@ -17,25 +17,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from kb.address import bdf
-from kb.scan import lines_in
-from tools.checks.not_understood import not_understood
+from kb.address import normalize_bdf
+from kb.scan import split_lines
+from tools.checks.not_understood import build_not_understood_facts
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, Value
 
 CHECK = "ibstat"
-_CA = re.compile(r"CA '([A-Za-z0-9_.-]{1,40})'\s*$")
-_STATUS = re.compile(r"Infiniband device '([A-Za-z0-9_.-]{1,40})' port (\d{1,3}) status:\s*$", re.IGNORECASE)
-_PORT = re.compile(r"\s*Port (\d{1,3}):\s*$")
-_FIELD = re.compile(r"\s*([A-Za-z_][A-Za-z_ ]{1,30}?):\s*(.{0,120}?)\s*$")
-_PANIC = re.compile(r"ibpanic: .{0,300}")
-_NO_CARD = re.compile(
+_CA_PATTERN = re.compile(r"CA '([A-Za-z0-9_.-]{1,40})'\s*$")
+_STATUS_PATTERN = re.compile(r"Infiniband device '([A-Za-z0-9_.-]{1,40})' port (\d{1,3}) status:\s*$", re.IGNORECASE)
+_PORT_PATTERN = re.compile(r"\s*Port (\d{1,3}):\s*$")
+_FIELD_PATTERN = re.compile(r"\s*([A-Za-z_][A-Za-z_ ]{1,30}?):\s*(.{0,120}?)\s*$")
+_PANIC_PATTERN = re.compile(r"ibpanic: .{0,300}")
+_NO_CARD_PATTERN = re.compile(
     r"(?i)no (?:ib|infiniband|rdma) (?:devices|HCAs?)|Can't list local|failed to get.{0,40}ca name|cannot open.{0,40}/sys/class/infiniband"
 )
-_COUNTER = re.compile(
+_COUNTER_PATTERN = re.compile(
     r"\S{0,200}?/infiniband/([A-Za-z0-9_.-]{1,40})/ports/(\d{1,3})/(counters|hw_counters|pkeys)/(\w{1,40}):\s*(\S{1,40})\s*$"
 )
-_COUNTERS = {
+_COUNTER_KEYS = {
     "link_downed": "ib.link_downed",
     "symbol_error": "ib.symbol_error",
     "port_rcv_errors": "ib.port_rcv_errors",
@@ -47,32 +47,32 @@ _COUNTERS = {
     "local_ack_timeout_err": "ib.ack_timeouts",
     "packet_seq_err": "ib.sequence_errors",
 }
-_TROUBLE = re.compile(r"\w*(?:err|discard|drop|timeout|fail|overrun|violation|exceeded)\w*", re.IGNORECASE)
-_ORDINARY = re.compile(
+_TROUBLE_PATTERN = re.compile(r"\w*(?:err|discard|drop|timeout|fail|overrun|violation|exceeded)\w*", re.IGNORECASE)
+_ORDINARY_PATTERN = re.compile(
     r"\w*flush_error|rx_icrc\w*|duplicate_request|port_xmit_wait|\w*_ecn_\w*|\w*cnp\w*|max_\w*|lifespan|resp_local_length_error"
 )
 """Counters that count on healthy ports too: closed connections, congestion control."""
-_LINK = re.compile(
+_LINK_PATTERN = re.compile(
     r"l\S{9,11} .{0,120} ([A-Za-z0-9_.-]{1,40}) -> \S{0,300}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/infiniband/\1\s*$"
 )
-_LISTING = re.compile(r"total \d{1,6}\s*$|ls: .{0,60}/sys/class/infiniband.{0,60}No such file")
-Fields = dict[str, tuple[str, str]]
+_LISTING_PATTERN = re.compile(r"total \d{1,6}\s*$|ls: .{0,60}/sys/class/infiniband.{0,60}No such file")
+PortFields = dict[str, tuple[str, str]]
 """Field name in lower case → value and line."""
 
 
 def is_ibstat(text: str) -> bool:
     """Whether the text names HCAs as ibstat or ibstatus do, or is their complaint."""
-    return bool(re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC.search(text[:2000]) or _NO_CARD.search(text[:2000]))
+    return bool(re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC_PATTERN.search(text[:2000]) or _NO_CARD_PATTERN.search(text[:2000]))
 
 
 def parse_ibstat(text: str) -> Sequence[Fact]:
     """Ports in order. A port whose lines break off before its link layer is left out and makes the text unreadable beyond it."""
-    cards, ports = _ports(text)
+    cards, ports = _parse_ports(text)
     several = Counter(card for (card, _), _ in ports)
-    found = [fact for port, fields in ports for fact in _port_facts(port, fields, _device(port, several[port[0]]))]
-    panic = _PANIC.search(text)
-    if panic or (not cards and _NO_CARD.search(text)):
-        line = panic[0] if panic else next(line.strip() for line in lines_in(text) if _NO_CARD.search(line))
+    found = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]
+    panic = _PANIC_PATTERN.search(text)
+    if panic or (not cards and _NO_CARD_PATTERN.search(text)):
+        line = panic[0] if panic else next(line.strip() for line in split_lines(text) if _NO_CARD_PATTERN.search(line))
         found.append(Fact(CHECK, "ib.error", "ibpanic" if panic else "no_devices", line=line))
     elif not cards:
         raise Unreadable("no whole HCA is listed")
@@ -84,65 +84,65 @@ def parse_ibstat(text: str) -> Sequence[Fact]:
     return found
 
 
-def _ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Fields]]]:
+def _parse_ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], PortFields]]]:
     cards: list[str] = []
-    ports: list[tuple[tuple[str, str], Fields]] = []
-    card: Fields = {}
-    for line in lines_in(text):
-        if head := _CA.match(line):
+    ports: list[tuple[tuple[str, str], PortFields]] = []
+    card: PortFields = {}
+    for line in split_lines(text):
+        if head := _CA_PATTERN.match(line):
             cards.append(head[1])
             card = {}
-        elif status := _STATUS.match(line):
+        elif status := _STATUS_PATTERN.match(line):
             cards += [status[1]] if status[1] not in cards else []
             ports.append(((status[1], status[2]), {}))
-        elif cards and (port := _PORT.match(line)):
+        elif cards and (port := _PORT_PATTERN.match(line)):
             ports.append(((cards[-1], port[1]), dict(card)))
-        elif cards and (said := _FIELD.match(line)):
+        elif cards and (said := _FIELD_PATTERN.match(line)):
             fields = ports[-1][1] if ports and ports[-1][0][0] == cards[-1] else card
             fields[said[1].lower().replace("_", " ")] = (said[2], line.strip())
     return list(dict.fromkeys(cards)), ports
 
 
-def _device(port: tuple[str, str], ports: int) -> str:
+def _format_port_name(port: tuple[str, str], ports: int) -> str:
     """`mlx5_3`, and `mlx5_3/2` for the second port of a card that has several."""
     return f"{port[0]}/{port[1]}" if ports > 1 and port[1] != "1" else port[0]
 
 
-def _word(text: str) -> Value:
+def _parse_state(text: str) -> Value:
     """`Active`, or ibstatus's `4: ACTIVE`."""
     word = re.sub(r"^\d+: *", "", text)
     known = {name.lower(): name for name in ("Active", "Down", "Initializing", "Armed", "LinkUp", "Disabled", "Polling", "Sleep")}
     return "Initializing" if word.lower() in ("init", "initialize") else known.get(word.lower(), word[:40]) or None
 
 
-def _whole(text: str) -> Value:
+def _parse_integer(text: str) -> Value:
     match = re.match(r"0x[0-9a-f]{1,8}|\d{1,9}", text.lower())
     return int(match[0], 0 if match[0].startswith("0x") else 10) if match else None
 
 
-def _plain(text: str) -> Value:
+def _parse_text(text: str) -> Value:
     return text[:60] or None
 
 
-_FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ...] = (
-    ("ib.state", ("state",), _word, ""),
-    ("ib.phys_state", ("physical state", "phys state"), _word, ""),
-    ("ib.rate", ("rate",), _whole, "Gb/s"),
-    ("ib.link_layer", ("link layer",), _plain, ""),
-    ("ib.lid", ("base lid",), _whole, ""),
-    ("ib.sm_lid", ("sm lid",), _whole, ""),
-    ("ib.firmware", ("firmware version",), _plain, ""),
-    ("ib.guid", ("port guid",), _plain, ""),
+_PORT_FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ...] = (
+    ("ib.state", ("state",), _parse_state, ""),
+    ("ib.phys_state", ("physical state", "phys state"), _parse_state, ""),
+    ("ib.rate", ("rate",), _parse_integer, "Gb/s"),
+    ("ib.link_layer", ("link layer",), _parse_text, ""),
+    ("ib.lid", ("base lid",), _parse_integer, ""),
+    ("ib.sm_lid", ("sm lid",), _parse_integer, ""),
+    ("ib.firmware", ("firmware version",), _parse_text, ""),
+    ("ib.guid", ("port guid",), _parse_text, ""),
 )
 
 
-def _port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], device: str) -> list[Fact]:
+def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], device: str) -> list[Fact]:
     """Nothing of a port that breaks off. Each fact carries the link layer: a Down Ethernet port may be meant so."""
     if "link layer" not in fields:
         return []
     layer = fields["link layer"][0]
     found = []
-    for key, names, read, unit in _FIELDS:
+    for key, names, read, unit in _PORT_FIELDS:
         cell = next((fields[name] for name in names if name in fields), None)
         if cell is not None:
             value = read(cell[0])
@@ -153,7 +153,7 @@ def _port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], de
 
 def is_counters(text: str) -> bool:
     """Whether lines of `grep -H` over /sys/class/infiniband stand at the beginning."""
-    return any(_COUNTER.match(line) for line in lines_in(text[:8192])[:20])
+    return any(_COUNTER_PATTERN.match(line) for line in split_lines(text[:8192])[:20])
 
 
 def parse_counters(text: str) -> Sequence[Fact]:
@@ -161,8 +161,8 @@ def parse_counters(text: str) -> Sequence[Fact]:
     found: list[Fact] = []
     unknown: list[str] = []
     pkeys: dict[str, list[str]] = {}
-    for line in lines_in(text):
-        said = _COUNTER.match(line)
+    for line in split_lines(text):
+        said = _COUNTER_PATTERN.match(line)
         if not said:
             continue
         device = said[1] if said[2] == "1" else f"{said[1]}/{said[2]}"
@@ -170,34 +170,34 @@ def parse_counters(text: str) -> Sequence[Fact]:
             keys = pkeys.setdefault(device, [])
             if re.fullmatch(r"0x[0-9a-fA-F]{1,4}", said[5]) and int(said[5], 16):
                 keys.append(f"0x{int(said[5], 16):04x}")
-        elif said[4] in _COUNTERS and re.fullmatch(r"[0-9]{1,19}", said[5]):
-            found.append(Fact(CHECK, _COUNTERS[said[4]], int(said[5]), device, line=line.strip()[:200]))
-        elif _TROUBLE.fullmatch(said[4]) and not _ORDINARY.fullmatch(said[4]) and said[5].strip("0"):
+        elif said[4] in _COUNTER_KEYS and re.fullmatch(r"[0-9]{1,19}", said[5]):
+            found.append(Fact(CHECK, _COUNTER_KEYS[said[4]], int(said[5]), device, line=line.strip()[:200]))
+        elif _TROUBLE_PATTERN.fullmatch(said[4]) and not _ORDINARY_PATTERN.fullmatch(said[4]) and said[5].strip("0"):
             unknown.append(f"{device} {said[4]}: {said[5]}")
     lists = [
         Fact(CHECK, "ib.pkeys", sorted(set(keys)), device, line=f"{device}: {' '.join(sorted(set(keys)))}")
         for device, keys in pkeys.items()
     ]
-    return [*found, *lists, *not_understood(CHECK, unknown)]
+    return [*found, *lists, *build_not_understood_facts(CHECK, unknown)]
 
 
 def is_addresses(text: str) -> bool:
     """Whether the text is a long listing of /sys/class/infiniband, or ls's complaint that there is none."""
-    head = lines_in(text.lstrip("\n")[:8192])[:3]
-    return bool(head) and (bool(_LISTING.match(head[0])) or any(_LINK.match(line) for line in head))
+    head = split_lines(text.lstrip("\n")[:8192])[:3]
+    return bool(head) and (bool(_LISTING_PATTERN.match(head[0])) or any(_LINK_PATTERN.match(line) for line in head))
 
 
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
-    rows = [row for row in map(_LINK.match, lines_in(text)) if row]
-    found = [Fact(CHECK, "ib.bdf", str(bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if bdf(row[2])]
+    rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
+    found = [Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])]
     if found:
         return found
     says = "no adapter below /sys/class/infiniband"
     return [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line=says), Fact(CHECK, "ib.none", True, line=says)]
 
 
-_FIND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"
+_FIND_COUNTERS_COMMAND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"
 
 CHECKS = (
     Check(
@@ -207,7 +207,7 @@ CHECKS = (
             Command("ports", ("ibstat",)),
             Command(
                 "counters",
-                tuple(_FIND.split()),
+                tuple(_FIND_COUNTERS_COMMAND.split()),
                 optional=True,
             ),
             Command("addresses", ("ls", "-l", "/sys/class/infiniband"), optional=True),
@@ -224,8 +224,8 @@ CHECKS = (
             "ib.none",
             "ib.error",
             "ib.pkeys",
-            *(key for key, *_ in _FIELDS),
-            *_COUNTERS.values(),
+            *(key for key, *_ in _PORT_FIELDS),
+            *_COUNTER_KEYS.values(),
         ),
         seconds=2.0,
     ),

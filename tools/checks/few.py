@@ -4,44 +4,44 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.numbers import storable
+from kb.numbers import is_storable
 from tools.fact import Fact, Status
 
-MOST_FACTS = 4096
+MAX_FACTS = 4096
 """Facts of one answer. The largest that a machine gives by itself is a few thousand."""
-MOST_DEVICES = 512
+MAX_DEVICES = 512
 """Devices of which one answer says the same: eight GPUs with eighteen links each are 144."""
-LEFT_OUT = "left_out"
+LEFT_OUT_ATTR = "left_out"
 """The attribute that says how many facts an answer lacks."""
 
 
-def few(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
+def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
     """The first of them, a job's first error before all others; the rest (and `gone`, which were left out before) is counted and said as
     what was not looked at."""
-    kept = _first(facts) if len(facts) > min(MOST_FACTS, MOST_DEVICES) else tuple(facts)
-    if any(isinstance(fact.value, int | float) and not storable(fact.value) for fact in kept):
-        kept = tuple(fact if storable(fact.value) else _unreadable(fact) for fact in kept)
+    kept = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
+    if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept):
+        kept = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept)
     lost = gone + len(facts) - len(kept)
-    return (*kept, left_out(check, lost)) if lost else kept
+    return (*kept, build_left_out_fact(check, lost)) if lost else kept
 
 
-def _unreadable(fact: Fact) -> Fact:
+def _mark_unreadable(fact: Fact) -> Fact:
     """A number that no machine has is no value; the others of the answer stand."""
     return replace(fact, value=None, status=Status.UNREADABLE, line=fact.line[:200])
 
 
-def left_out(check: str, count: int) -> Fact:
+def build_left_out_fact(check: str, count: int) -> Fact:
     """That so many facts of an answer were not kept: it was not looked at whole."""
     why = f"could not look at all: {count:,} more things that it says were left out"
-    return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT: count})
+    return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT_ATTR: count})
 
 
-def gone_of(facts: Sequence[Fact]) -> int:
+def count_left_out(facts: Sequence[Fact]) -> int:
     """How many facts answers lack."""
-    return sum(int(fact.attrs[LEFT_OUT]) for fact in facts if LEFT_OUT in fact.attrs and not fact.key)
+    return sum(int(fact.attrs[LEFT_OUT_ATTR]) for fact in facts if LEFT_OUT_ATTR in fact.attrs and not fact.key)
 
 
-def _first(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+def _select_first_facts(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     devices: dict[tuple[str, str], set[str]] = defaultdict(set)
     ahead, kept = [], []
     for fact in facts:
@@ -49,13 +49,13 @@ def _first(facts: Sequence[Fact]) -> tuple[Fact, ...]:
             ahead.append(fact)
             continue
         same = devices[fact.key, repr(fact.value)]
-        if fact.device is None or fact.device in same or len(same) < MOST_DEVICES:
+        if fact.device is None or fact.device in same or len(same) < MAX_DEVICES:
             same |= {fact.device} if fact.device is not None else set()
             kept.append(fact)
-    room = max(0, MOST_FACTS - len(ahead))
-    return (*ahead[:MOST_FACTS], *kept[:room]) if len(ahead) + len(kept) > MOST_FACTS else _in_order(facts, ahead, kept)
+    room = max(0, MAX_FACTS - len(ahead))
+    return (*ahead[:MAX_FACTS], *kept[:room]) if len(ahead) + len(kept) > MAX_FACTS else _restore_order(facts, ahead, kept)
 
 
-def _in_order(facts: Sequence[Fact], *parts: Sequence[Fact]) -> tuple[Fact, ...]:
+def _restore_order(facts: Sequence[Fact], *parts: Sequence[Fact]) -> tuple[Fact, ...]:
     wanted = {id(fact) for part in parts for fact in part}
     return tuple(fact for fact in facts if id(fact) in wanted)

@@ -12,28 +12,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kb.logs.event import Event
-from kb.logs.job.reader import read_job
-from kb.logs.templates.compress import Template, compress
+from kb.logs.event import LogEvent
+from kb.logs.job.reader import read_job_log
+from kb.logs.templates.compress import Template, compress_log
 from kb.logs.templates.filters import FILTERS, FilterRule
-from kb.logs.templates.lines import placed
-from kb.scan import lines_in
-from tools.checks.few import left_out
-from tools.checks.job_files import PROBE, OwnedLogs, owned_logs
-from tools.checks.not_understood import not_understood, telling_lines
+from kb.logs.templates.lines import add_line_numbers
+from kb.scan import split_lines
+from tools.checks.few import build_left_out_fact
+from tools.checks.job_files import PROBE, OwnedLogs, split_logs_by_owner
+from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
 from tools.checks.row import Check, Command, Format
-from tools.fact import FROM_FILE, Fact, Status, blind
+from tools.fact import FROM_FILE, Fact, Status, build_unobserved_fact
 
-_VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
-WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
+_VARIABLE_PATTERN = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
+WANTED_VARIABLE_PATTERN = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
 """The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
-_MOST = 64
-_MOST_TEMPLATES = 8
-_DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
+_MAX_LISTED_IDS = 64
+_MAX_TEMPLATES = 8
+_DEVICE_PATTERN = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 """A device a log names is believed where it looks like one."""
-_LEFT_OUT = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
-_NOT_READ = re.compile(r"(?m)^== not read: (.{1,300})$")
-_NO_LOGS = re.compile(
+_LEFT_OUT_PATTERN = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
+_NOT_READ_PATTERN = re.compile(r"(?m)^== not read: (.{1,300})$")
+_NO_LOGS_PATTERN = re.compile(
     r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$|^== not read: .*$",
     re.MULTILINE,
 )
@@ -41,21 +41,21 @@ _NO_LOGS = re.compile(
 
 _NO_GPU_PROCESS = "== no GPU process"
 """The kit's word that what follows is of other processes than the ranks."""
-_SET = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:environment|plugin) )?to (\S{1,400}?)\.?\s*$")
+_NCCL_SET_PATTERN = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:environment|plugin) )?to (\S{1,400}?)\.?\s*$")
 """What a rank prints of its environment with NCCL_DEBUG=INFO."""
 
 
 def is_env(text: str) -> bool:
     """Whether the first lines are `PID NAME=VALUE`, or the kit's that no rank is left."""
-    return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE.match(line) for line in lines_in(text[:8192])[:5])
+    return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE_PATTERN.match(line) for line in split_lines(text[:8192])[:5])
 
 
 def parse_env(text: str) -> Sequence[Fact]:
     """One fact per variable and value; `pids` tell which processes have it."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for line in lines_in(text):
-        row = _VARIABLE.match(line)
-        if row and WANTED.fullmatch(row[2]):
+    for line in split_lines(text):
+        row = _VARIABLE_PATTERN.match(line)
+        if row and WANTED_VARIABLE_PATTERN.fullmatch(row[2]):
             groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
     values = Counter(name for name, _ in groups)
     of = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
@@ -65,16 +65,16 @@ def parse_env(text: str) -> Sequence[Fact]:
             f"env.{name}",
             value,
             line=f"{name}={value}"[:500],
-            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": values[name] > 1, **of},
+            attrs={"pids": pids[:_MAX_LISTED_IDS], "processes": len(pids), "differs": values[name] > 1, **of},
         )
         for (name, value), pids in groups.items()
     ]
 
 
-def settle_env(facts: Sequence[Fact]) -> Sequence[Fact]:
+def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Nothing printed: the job is gone and its environment with it. What it was cannot be said, so it is not called fine."""
     why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
-    return facts or [blind("env", Status.UNREADABLE, why)]
+    return facts or [build_unobserved_fact("env", Status.UNREADABLE, why)]
 
 
 def is_job_log(text: str) -> bool:
@@ -85,24 +85,24 @@ def is_job_log(text: str) -> bool:
 def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = lambda _: FILTERS) -> Sequence[Fact]:
     """Errors of the ranks, how many ranks were seen, and who failed first; the logs of each owner and job by themselves. `regular`: which rules
     drop lines of such a log from its templates; no other fact depends on them."""
-    owned = owned_logs(text)
-    parts = [_parsed(logs.text, regular(text), logs) for logs in owned] if owned else [_parsed(text, regular(text))]
+    owned = split_logs_by_owner(text)
+    parts = [_parse_logs(logs.text, regular(text), logs) for logs in owned] if owned else [_parse_logs(text, regular(text))]
     facts = [fact for part in parts for fact in part]
     if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
         facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
-    found = [Fact("joblog", "check.left_out", "tail", line=said[1]) for said in (_LEFT_OUT.search(text), _NOT_READ.search(text)) if said]
+    found = [Fact("joblog", "check.left_out", "tail", line=said[1]) for said in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text)) if said]
     return [*facts, *found]
 
 
-def _parsed(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
+def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
     """What is read of the logs of one owner, of a text that names none else."""
-    body = "\n".join("" if _NO_LOGS.match(line) else line for line in lines_in(text)) if _NO_LOGS.search(text) else text
+    body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text)) if _NO_LOGS_PATTERN.search(text) else text
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
-    log = read_job(body)
-    found = [_error(event) for event in log.events]
+    log = read_job_log(body)
+    found = [_build_error_fact(event) for event in log.events]
     if not found:
-        found += not_understood("joblog", telling_lines(body))
+        found += build_not_understood_facts("joblog", iter_trouble_lines(body))
     if not found:
         found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
@@ -115,64 +115,64 @@ def _parsed(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = Non
             "job.nccl_version",
             version,
             line=f"NCCL version {version}",
-            attrs={"ranks": sorted(ranks)[:_MOST], "rank": min(ranks)},
+            attrs={"ranks": sorted(ranks)[:_MAX_LISTED_IDS], "rank": min(ranks)},
         )
         for version, ranks in log.versions.items()
         if ranks
     ]
-    found += [left_out("joblog", log.left_out)] if log.left_out else []
+    found += [build_left_out_fact("joblog", log.left_out)] if log.left_out else []
     files = len(logs.paths) if logs else body.count("==> ")
     found += [
-        *_printed(body),
+        *_parse_nccl_env(body),
         Fact("joblog", "job.ranks", len(log.ranks)),
         Fact(
-            "joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body, rules) | ({"lines": logs.lines} if logs else {})
+            "joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest_log(body, rules) | ({"lines": logs.lines} if logs else {})
         ),
     ]
     return (
-        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.source(str(fact.attrs.get("file") or ""))}) for fact in found]
+        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.build_source_attrs(str(fact.attrs.get("file") or ""))}) for fact in found]
         if logs
         else found
     )
 
 
-def _digest(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
+def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
     """The log as `lines` in all and its most telling `templates`: text, count, first and last time and line."""
     data = text.encode("utf-8", "replace")
-    digest = compress(data, _MOST_TEMPLATES, rules)
+    digest = compress_log(data, _MAX_TEMPLATES, rules)
     rows = [
-        {"text": row.text[:200], "count": row.count, **_times(row), "line": line, "last_line": last}
-        for row, line, last in placed(data, digest.templates)
+        {"text": row.text[:200], "count": row.count, **_format_times(row), "line": line, "last_line": last}
+        for row, line, last in add_line_numbers(data, digest.templates)
         if not row.text.startswith("==> ")  # the name of a file
     ]
     return {"lines": digest.lines, "templates": rows}
 
 
-def _times(row: Template) -> dict[str, str]:
+def _format_times(row: Template) -> dict[str, str]:
     return {name: time.isoformat() for name, time in (("first", row.first), ("last", row.last)) if time}
 
 
-def _printed(text: str) -> list[Fact]:
+def _parse_nccl_env(text: str) -> list[Fact]:
     """The environment as far as NCCL prints it: one fact per variable and value."""
     lines: dict[tuple[str, str], str] = {}
-    for line in lines_in(text) if "NCCL INFO NCCL_" in text else ():
-        if "NCCL INFO NCCL_" in line and (row := _SET.search(line[:1000])):
+    for line in split_lines(text) if "NCCL INFO NCCL_" in text else ():
+        if "NCCL INFO NCCL_" in line and (row := _NCCL_SET_PATTERN.search(line[:1000])):
             lines.setdefault((row[1], row[2]), line.strip()[:500])
     values = Counter(name for name, _ in lines)
     return [
         Fact("joblog", f"env.{name}", value, line=line, attrs={"of": "log", "differs": values[name] > 1})
         for (name, value), line in lines.items()
-        if WANTED.fullmatch(name)
+        if WANTED_VARIABLE_PATTERN.fullmatch(name)
     ]
 
 
-def _error(event: Event) -> Fact:
+def _build_error_fact(event: LogEvent) -> Fact:
     attrs = {name: value for name, value in event.attrs.items() if value is not None}
-    device = event.device if _DEVICE.fullmatch(event.device or "") else None
+    device = event.device if _DEVICE_PATTERN.fullmatch(event.device or "") else None
     return Fact("joblog", event.kind, event.value, device, line=event.line[:1000], attrs=attrs, time=event.time)
 
 
-def settle_log(facts: Sequence[Fact]) -> Sequence[Fact]:
+def report_missing_log(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Nothing printed and nothing wrong: there is no log."""
     return facts or [Fact("joblog", "job.log", False, line="no log file is found")]
 
@@ -187,7 +187,7 @@ CHECKS = (
         seconds=1.0,
         partial=True,
         damage="ignore",
-        settle=settle_env,
+        settle=report_missing_env,
     ),
     Check(
         id="joblog",
@@ -208,6 +208,6 @@ CHECKS = (
         partial=True,
         damage="ignore",
         timeout=30.0,
-        settle=settle_log,
+        settle=report_missing_log,
     ),
 )

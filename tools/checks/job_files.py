@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kb.scan import lines_in
-from tools.checks.program import as_word
+from kb.scan import split_lines
+from tools.checks.program import encode_program
 
-PROBE = as_word(Path(__file__).with_name("job_logs.py"))
+PROBE = encode_program(Path(__file__).with_name("job_logs.py"))
 """Opens regular files for reading, follows no link of others, and starts squeue and scontrol alone. Its only argument is the folder."""
 MAX_OWNERS = 16
 """Owners and jobs that one answer is taken apart by; what more there are has no owner that is established."""
-_MARKED = re.compile(r"(?m)^== logs (\d{20})$")
-_OWNER = re.compile(r"== of uid=(\d{1,10}) job=(\d{1,10}|-) nodes=([\w.,\[\]-]{1,2000}) \d{20}$")
-_NOBODYS = ("", "", "")
+_MARKED_PATTERN = re.compile(r"(?m)^== logs (\d{20})$")
+_OWNER_PATTERN = re.compile(r"== of uid=(\d{1,10}) job=(\d{1,10}|-) nodes=([\w.,\[\]-]{1,2000}) \d{20}$")
+_NO_OWNER = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +37,37 @@ class OwnedLogs:
     text: str
     lines: int
 
-    def source(self, path: str = "") -> Mapping[str, Any]:
+    def build_source_attrs(self, path: str = "") -> Mapping[str, Any]:
         """What a fact of these logs carries; of a path that is none of theirs, the folder that they have in common."""
         uid, job, nodes = self.owner
-        here = path if path in self.paths else _common(self.paths)
+        here = path if path in self.paths else _find_common_path(self.paths)
         return {"path": here, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
 
 
-def owned_logs(text: str) -> list[OwnedLogs]:
+def split_logs_by_owner(text: str) -> list[OwnedLogs]:
     """The logs by owner and job, in the order in which they come. Empty for a text that is not the program's."""
-    found = _MARKED.search(text)
+    found = _MARKED_PATTERN.search(text)
     if not found:
         return []
-    lines, mark = lines_in(text), f" {found[1]}"
+    lines, mark = split_lines(text), f" {found[1]}"
     parts: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     heads = [at for at, line in enumerate(lines) if at and line.endswith(mark) and line.startswith("== of ")]
     for at, after in zip(heads, [*heads[1:], len(lines) + 1], strict=True):
-        owner = _owner(lines[at])
-        owner = owner if owner in parts or len(parts) < MAX_OWNERS else _NOBODYS
+        owner = _parse_owner(lines[at])
+        owner = owner if owner in parts or len(parts) < MAX_OWNERS else _NO_OWNER
         parts.setdefault(owner, []).append((at - 1, after - 1))
-    return [_owned(owner, lines, spans) for owner, spans in parts.items()]
+    return [_build_owned_logs(owner, lines, spans) for owner, spans in parts.items()]
 
 
-def _owner(head: str) -> tuple[str, str, str]:
+def _parse_owner(head: str) -> tuple[str, str, str]:
     """Whatever is not all there establishes no job."""
-    row = _OWNER.match(head)
+    row = _OWNER_PATTERN.match(head)
     if row is None:
-        return _NOBODYS
+        return _NO_OWNER
     return (row[1], row[2], row[3]) if "-" not in (row[2], row[3]) else (row[1], "", "")
 
 
-def _owned(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:
+def _build_owned_logs(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:
     kept = [""] * len(lines)
     paths = []
     for start, end in spans:
@@ -77,7 +77,7 @@ def _owned(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tu
     return OwnedLogs(owner, tuple(paths), "\n".join(kept) + "\n", sum(end - start - 1 for start, end in spans))
 
 
-def _common(paths: Sequence[str]) -> str:
+def _find_common_path(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return paths[0]
     parts = [path.split("/") for path in paths]

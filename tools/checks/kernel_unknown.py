@@ -4,23 +4,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from kb.logs.kernel.reader import is_known
-from kb.logs.timestamps import split
-from kb.scan import LONGEST, zeroed
-from tools.checks.not_understood import KEY, not_understood
+from kb.logs.kernel.reader import is_known_message
+from kb.logs.timestamps import split_prefix
+from kb.scan import MAX_LINE_CHARS, zero_digits
+from tools.checks.not_understood import KEY, build_not_understood_facts
 from tools.fact import Fact
 
 _DECODED_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :")
 _JSON_LEVELS = tuple(f'"PRIORITY":"{level}"' for level in range(4))
-_BY_LEVEL = re.compile(r'kern {1,4}: ?(?:emerg|alert|crit|err) {0,3}:|\{.{0,4000}"PRIORITY" ?: ?"[0-3]"|<[0-3]>|[0-3],\d{1,18},')
+_BY_LEVEL_PATTERN = re.compile(r'kern {1,4}: ?(?:emerg|alert|crit|err) {0,3}:|\{.{0,4000}"PRIORITY" ?: ?"[0-3]"|<[0-3]>|[0-3],\d{1,18},')
 """The line of the kernel itself in the forms of `dmesg --decode`, `journalctl -o json`, `dmesg --raw` and /dev/kmsg."""
-_CHRONIC = ("ACCESS_REG(", "PCIe Bus Error: severity=Correct", "AER: Correct", "AER: Multiple Correct")
-OF = "kernel lines of level err or worse"
-_MOST_KINDS = 512
+_CHRONIC_TEXTS = ("ACCESS_REG(", "PCIe Bus Error: severity=Correct", "AER: Correct", "AER: Multiple Correct")
+COUNTED_LINES_TEXT = "kernel lines of level err or worse"
+_MAX_KINDS = 512
 """Kinds of lines that are told apart: of more, each counts as not known."""
 
 # what follows a line that is known: stacks, registers, tables and dumps of one report
-_FOLLOWS = re.compile(
+_FOLLOWS_PATTERN = re.compile(
     r"\s|\"echo 0 >|Not tainted|task:|Call Trace|rcu: |\(detected by|Modules linked in|CPU: |CPU#|RIP\b|IP: |Code: |Hardware name:|"
     r"(?:R[A-Z0-9]{2}|E[A-Z]{2}|[CD]R\d|[C-GS]S): |"
     r"Tainted: |---\[|<TASK>|Kernel Offset|Sending NMI|NMI backtrace|NVRM: (?:GPU at|GPU Board|This|NVIDIA|The NVIDIA)|"
@@ -28,7 +28,7 @@ _FOLLOWS = re.compile(
     r".{0,80}(?:print_health_info|mlx5_health_try_recover|mlx5_cmd_out_err|AER: (?:can't|device recovery|broadcast))"
 )
 # what healthy machines print as they start, or because someone asked for what they lack
-_HARMLESS = re.compile(
+_HARMLESS_PATTERN = re.compile(
     r"ACPI|DMAR|x86/|Spectre|L1TF|MDS|TAA|MMIO Stale|RETBleed|i8042|tpm|ima:|integrity: |Couldn't get (?:size|UEFI)|Loading compiled-in|PKCS#7|"
     r"blacklist: |device-mapper: core|overlayfs: |kvm|KVM|sev |ccp |snd_|hub |usb |ast |mgag200|ipmi_si|lpc_ich|mei_me|mei |pcspkr|"
     r"Error: Driver 'pcspkr'|platform |pnp |ERST: |BERT: |hpwdt|hpilo|iTCO|wmi|sd .{1,20}No Caching mode|sd .{1,20}Assuming drive cache|"
@@ -38,50 +38,50 @@ _HARMLESS = re.compile(
 
 
 @dataclass(slots=True)
-class _Boot:
+class _BootErrors:
     count: int = 0
     first: list[str] = field(default_factory=list)
 
 
-def unknown_errors(check: str, text: str) -> list[Fact]:
+def build_unknown_error_facts(check: str, text: str) -> list[Fact]:
     """Return one fact for each boot whose lines of level err or worse hold some that no reader knows."""
-    boots: dict[str, _Boot] = {}
+    boots: dict[str, _BootErrors] = {}
     kinds: dict[str, tuple[str, str] | None] = {}
-    for line in _errors(text):
-        if any(word in line for word in _CHRONIC):
+    for line in _iter_error_lines(text):
+        if any(word in line for word in _CHRONIC_TEXTS):
             continue
-        kind = _kind(line)
-        if kind not in kinds and len(kinds) < _MOST_KINDS:
-            kinds[kind] = _message_of(line)
+        kind = _normalize_line(line)
+        if kind not in kinds and len(kinds) < _MAX_KINDS:
+            kinds[kind] = _extract_unknown_message(line)
         said = kinds.get(kind, ("", line))
         if said is not None:
-            boot = boots.setdefault(said[0], _Boot())
+            boot = boots.setdefault(said[0], _BootErrors())
             boot.count += 1
             boot.first += [said[1]] if len(boot.first) < 3 else []
-    return [_fact(check, name, boot) for name, boot in boots.items()]
+    return [_build_boot_fact(check, name, boot) for name, boot in boots.items()]
 
 
-def _fact(check: str, boot_id: str, boot: _Boot) -> Fact:
-    fact = not_understood(check, boot.first)[0]
-    return replace(fact, value=boot.count, boot_id=boot_id, attrs={**fact.attrs, "of": OF})
+def _build_boot_fact(check: str, boot_id: str, boot: _BootErrors) -> Fact:
+    fact = build_not_understood_facts(check, boot.first)[0]
+    return replace(fact, value=boot.count, boot_id=boot_id, attrs={**fact.attrs, "of": COUNTED_LINES_TEXT})
 
 
-def _errors(text: str) -> Iterator[str]:
+def _iter_error_lines(text: str) -> Iterator[str]:
     """Yield the lines whose own prefix says that their level is err or worse."""
     head = text[:4].lstrip()
     if head.startswith("<") or (head[:1].isdigit() and "," in text[:8]):
-        yield from (line[:LONGEST] for line in text.split("\n") if _BY_LEVEL.match(line))
+        yield from (line[:MAX_LINE_CHARS] for line in text.split("\n") if _BY_LEVEL_PATTERN.match(line))
         return
     levels = _JSON_LEVELS if head.startswith("{") else _DECODED_LEVELS
-    starts = sorted({text.rfind("\n", 0, at) + 1 for level in levels for at in _found(text, level)})
+    starts = sorted({text.rfind("\n", 0, at) + 1 for level in levels for at in _find_all(text, level)})
     for start in starts:
         end = text.find("\n", start)
-        line = text[start : min(end if end >= 0 else len(text), start + LONGEST)]
-        if _BY_LEVEL.match(line):
+        line = text[start : min(end if end >= 0 else len(text), start + MAX_LINE_CHARS)]
+        if _BY_LEVEL_PATTERN.match(line):
             yield line
 
 
-def _found(text: str, word: str) -> Iterator[int]:
+def _find_all(text: str, word: str) -> Iterator[int]:
     at = text.find(word)
     while at >= 0:
         yield at
@@ -89,23 +89,23 @@ def _found(text: str, word: str) -> Iterator[int]:
         at = text.find(word, end) if end >= 0 else -1
 
 
-def _kind(line: str) -> str:
+def _normalize_line(line: str) -> str:
     """The line without what differs from one of its kind to the next: lines alike in it are judged once."""
     at = line.find('"MESSAGE"') if line.startswith("{") else 0
     boot = line.find('"_BOOT_ID"') if at > 0 else -1
-    return zeroed(line[max(at, 0) :][:200]) + (line[boot : boot + 50] if boot >= 0 else "")
+    return zero_digits(line[max(at, 0) :][:200]) + (line[boot : boot + 50] if boot >= 0 else "")
 
 
-def _message_of(line: str) -> tuple[str, str] | None:
+def _extract_unknown_message(line: str) -> tuple[str, str] | None:
     """Return the boot and the message of a line that nobody knows; None for one that is known, harmless, or not the kernel's."""
-    prefix = split(line)
+    prefix = split_prefix(line)
     message = prefix.message.partition("\n")[0]
-    if prefix.source not in ("", "kernel") or not message.strip() or _FOLLOWS.match(message) or _HARMLESS.match(message):
+    if prefix.source not in ("", "kernel") or not message.strip() or _FOLLOWS_PATTERN.match(message) or _HARMLESS_PATTERN.match(message):
         return None
-    return None if is_known(message) else (prefix.boot_id, message.strip()[:300])
+    return None if is_known_message(message) else (prefix.boot_id, message.strip()[:300])
 
 
-def settle_unknown(facts: Sequence[Fact], current: str) -> list[Fact]:
+def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
     """Return the facts with one count of unknown lines: of the boot that runs, and the larger one where two logs count the same lines."""
     mine = [
         fact for fact in facts if fact.key == KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)

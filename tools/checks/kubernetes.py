@@ -10,19 +10,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
-CHECK, GPU, MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
-MOST_PODS, MOST_TAINTS = 64, 8
-STAYING = ("DaemonSet", "Node")
+CHECK, GPU_RESOURCE, DRAIN_MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
+MAX_PODS, MAX_TAINTS = 64, 8
+STAYING_POD_OWNERS = ("DaemonSet", "Node")
 """Owners of pods that stay whatever is drained."""
 
-_POD = re.compile(r"(\S{1,64}) {3,}([a-z0-9-]{1,63}) {3,}([a-z0-9.-]{1,253}) {3,}([0-9,]{1,64}|<none>)\s*$")
-_NOT_FOUND = re.compile(r'\(NotFound\): nodes "[^"\n]{1,253}" not found')
+_POD_PATTERN = re.compile(r"(\S{1,64}) {3,}([a-z0-9-]{1,63}) {3,}([a-z0-9.-]{1,253}) {3,}([0-9,]{1,64}|<none>)\s*$")
+_NOT_FOUND_PATTERN = re.compile(r'\(NotFound\): nodes "[^"\n]{1,253}" not found')
 
-TROUBLES: Mapping[str, str] = {
+KUBECTL_ERRORS: Mapping[str, str] = {
     r"RackMedic cannot ask (\S+ .*)": "{0}",
     r"Unable to connect to the server|The connection to the server|etcdserver|InternalError|i/o timeout": "the API server does not answer",
     r"must be logged in|Unauthorized": "the API server does not know the account (is its token valid?)",
@@ -31,14 +31,14 @@ TROUBLES: Mapping[str, str] = {
 }
 """Why Kubernetes could not be asked, in the same words on every host. The first that fits counts."""
 
-TOLD: Mapping[str, str] = {
+NOT_READY_CAUSES: Mapping[str, str] = {
     r"[Kk]ubelet stopped posting node status": "not_responding",
     r"container runtime|PLEG is not healthy|network plugin|cni": "runtime_down",
 }
 """What a kubelet or the controller says of a node that is not ready, whoever stands behind it: nobody planned that."""
 
 
-def unasked(controller: str, why: str) -> str:
+def format_unasked_controller(controller: str, why: str) -> str:
     """What stands for the output where the controller itself could not be asked."""
     return f"RackMedic cannot ask {controller} about it: {why}"
 
@@ -46,87 +46,87 @@ def unasked(controller: str, why: str) -> str:
 def is_node(text: str) -> bool:
     """Whether it is one node as JSON, or kubectl's complaint."""
     head = text[:8192].lstrip()
-    return (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head))) or bool(_NOT_FOUND.search(head)) or bool(_trouble(head))
+    return (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head))) or bool(_NOT_FOUND_PATTERN.search(head)) or bool(_explain_kubectl_error(head))
 
 
 def parse_node(text: str) -> Sequence[Fact]:
     """State, reason, and how many GPUs a pod can have. A node that Kubernetes does not know is said so."""
     if not text.lstrip().startswith("{"):
-        if unknown := _NOT_FOUND.search(text):
+        if unknown := _NOT_FOUND_PATTERN.search(text):
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
-        return [blind(CHECK, Status.UNREACHABLE, f"Kubernetes could not be asked: {_trouble(text)}")]
+        return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Kubernetes could not be asked: {_explain_kubectl_error(text)}")]
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as why:
         raise Unreadable(f"expected JSON: {why}") from why
-    ready = _conditions(tree).get("Ready")
+    ready = _parse_conditions(tree).get("Ready")
     if ready is None:
         raise Unreadable("expected a node with its Ready condition")
-    return [*_state(tree, ready), *_gpus(tree)]
+    return [*_build_state_facts(tree, ready), *_build_gpu_facts(tree)]
 
 
-def _trouble(text: str) -> str:
-    for pattern, says in TROUBLES.items():
+def _explain_kubectl_error(text: str) -> str:
+    for pattern, says in KUBECTL_ERRORS.items():
         if found := re.search(pattern, text[:8192]):
             return says.format(*(part[:200] for part in found.groups()))
     return ""
 
 
-def _conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
-    rows = _of(_of(tree, "status"), "conditions")
+def _parse_conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
+    rows = _get_item(_get_item(tree, "status"), "conditions")
     found = [row for row in rows[:64] if isinstance(row, Mapping)] if isinstance(rows, list) else []
     return {row["type"]: row for row in found if isinstance(row.get("type"), str) and row.get("status") in ("True", "False", "Unknown")}
 
 
-def _state(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
-    well, cordoned = ready["status"] == "True", _of(_of(tree, "spec"), "unschedulable") is True
+def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
+    well, cordoned = ready["status"] == "True", _get_item(_get_item(tree, "spec"), "unschedulable") is True
     pressing = [
-        kind for kind, row in _conditions(tree).items() if row["status"] == "True" and re.fullmatch(r"[A-Za-z]{1,32}Pressure", kind)
+        kind for kind, row in _parse_conditions(tree).items() if row["status"] == "True" and re.fullmatch(r"[A-Za-z]{1,32}Pressure", kind)
     ]
     words = ["Ready" if well else "NotReady", *(["SchedulingDisabled"] if cordoned else []), *pressing]
     state, reason = "+".join(words)[:120], ""
     if not well:
-        reason = _clean(f"{ready.get('reason') or ''}: {ready.get('message') or ''}")
-    elif cordoned or _taints(tree):
-        reason = _clean(_of(_of(_of(tree, "metadata"), "annotations"), MARK) or "; ".join(_taints(tree)) or "cordoned")
+        reason = _clean_text(f"{ready.get('reason') or ''}: {ready.get('message') or ''}")
+    elif cordoned or _list_taints(tree):
+        reason = _clean_text(_get_item(_get_item(_get_item(tree, "metadata"), "annotations"), DRAIN_MARK) or "; ".join(_list_taints(tree)) or "cordoned")
     line = f"{state} {reason}".strip()
-    yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": why_out(reason)} if reason else {})
+    yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": format_out_of_service(reason)} if reason else {})
     if reason:
-        told = "" if well else next((name for pattern, name in TOLD.items() if re.search(pattern, reason)), "")
+        told = "" if well else next((name for pattern, name in NOT_READY_CAUSES.items() if re.search(pattern, reason)), "")
         yield Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": told} if told else {})
 
 
-def why_out(reason: str, by: str = "", since: str = "") -> str:
+def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
     """By whom a node was taken out of service, since when, and why, as far as the scheduler says so."""
     return f"{f'by {by} ' if by else ''}{f'since {since}' if since else ''}{': ' if by or since else ''}{reason}"
 
 
-def _taints(tree: Any) -> list[str]:
+def _list_taints(tree: Any) -> list[str]:
     """Those that people or programs set: the node's own are said by its state."""
-    rows = _of(_of(tree, "spec"), "taints")
-    found = [row for row in rows[:MOST_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    rows = _get_item(_get_item(tree, "spec"), "taints")
+    found = [row for row in rows[:MAX_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
     texts = (f"{row.get('key') or ''}={row.get('value') or ''}:{row.get('effect') or ''}" for row in found)
-    return [text for text in texts if not text.startswith(("node.kubernetes.io/", GPU))]
+    return [text for text in texts if not text.startswith(("node.kubernetes.io/", GPU_RESOURCE))]
 
 
-def _gpus(tree: Any) -> list[Fact]:
+def _build_gpu_facts(tree: Any) -> list[Fact]:
     """GPUs that the device plugin offers; of a node cut into MIG devices nothing is counted."""
-    offered, has = (_of(_of(tree, "status"), name) for name in ("allocatable", "capacity"))
+    offered, has = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
     if isinstance(offered, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in offered):
         return []
-    count, capacity = (int(text) if re.fullmatch(r"\d{1,3}", text := str(_of(rows, GPU) or "")) else 0 for rows in (offered, has))
-    line = f"{GPU}: {count} of {capacity} allocatable" if capacity else f"no {GPU} is offered: the device plugin does not run there"
+    count, capacity = (int(text) if re.fullmatch(r"\d{1,3}", text := str(_get_item(rows, GPU_RESOURCE) or "")) else 0 for rows in (offered, has))
+    line = f"{GPU_RESOURCE}: {count} of {capacity} allocatable" if capacity else f"no {GPU_RESOURCE} is offered: the device plugin does not run there"
     return [Fact(CHECK, "sched.gpus", count, line=line, attrs={"capacity": capacity})]
 
 
 def is_pods(text: str) -> bool:
     """Whether rows of pods stand at the beginning, or kubectl says that there are none."""
-    return text[:64].startswith("No resources found") or any(_POD.match(line) for line in lines_in(text[:2048])[:5])
+    return text[:64].startswith("No resources found") or any(_POD_PATTERN.match(line) for line in split_lines(text[:2048])[:5])
 
 
 def parse_pods(text: str) -> Sequence[Fact]:
     """The pods that a drain would end, and the GPUs that they hold."""
-    rows = [row for row in map(_POD.match, lines_in(text)) if row and row[1] not in STAYING]
+    rows = [row for row in map(_POD_PATTERN.match, split_lines(text)) if row and row[1] not in STAYING_POD_OWNERS]
     gpus = sum(int(part) for row in rows for part in row[4].split(",") if part.isdigit() and len(part) <= 3)
     names = [f"{row[2]}/{row[3]}" for row in rows]
     line = (
@@ -136,19 +136,19 @@ def parse_pods(text: str) -> Sequence[Fact]:
     )
     owners = sorted({row[1] for row in rows if row[1] != "<none>"})
     attrs = {"gpus": gpus, "count": len(names)} | ({"owners": owners[:8]} if owners else {})
-    return [Fact(CHECK, "sched.pods", names[:MOST_PODS], line=line[:300], attrs=attrs)]
+    return [Fact(CHECK, "sched.pods", names[:MAX_PODS], line=line[:300], attrs=attrs)]
 
 
-def _of(tree: Any, name: str) -> Any:
+def _get_item(tree: Any, name: str) -> Any:
     return tree.get(name) if isinstance(tree, Mapping) else None
 
 
-def _clean(text: Any) -> str:
+def _clean_text(text: Any) -> str:
     return " ".join(str(text).split()).strip(": ")[:300]
 
 
-_SELECTED = "spec.nodeName={kube_node},status.phase!=Succeeded,status.phase!=Failed"
-_COLUMNS = (
+_POD_FIELD_SELECTOR = "spec.nodeName={kube_node},status.phase!=Succeeded,status.phase!=Failed"
+_POD_COLUMNS = (
     "OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name,"
     "GPUS:.spec.containers[*].resources.limits.nvidia\\.com/gpu"
 )
@@ -156,7 +156,7 @@ COMMANDS = (
     Command("kubenode", ("kubectl", "get", "node", "{kube_node}", "-o", "json"), scheduler="kubernetes"),
     Command(
         "kubepods",
-        ("kubectl", "get", "pods", "--all-namespaces", "--no-headers", "--field-selector", _SELECTED, "-o", f"custom-columns={_COLUMNS}"),
+        ("kubectl", "get", "pods", "--all-namespaces", "--no-headers", "--field-selector", _POD_FIELD_SELECTOR, "-o", f"custom-columns={_POD_COLUMNS}"),
         silence="No resources found",
         scheduler="kubernetes",
     ),

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Format
 
 
-def objects(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
+def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
     """The objects in their order; a line that is none, or has `longest` characters or more, is passed over."""
-    for line in lines_in(text):
+    for line in split_lines(text):
         if not line.lstrip().startswith("{") or (longest and len(line) >= longest):
             continue
         try:
@@ -21,10 +21,10 @@ def objects(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]
             yield row
 
 
-def is_without_entries(text: str) -> bool:
+def is_empty_journal(text: str) -> bool:
     """Whether the journal holds no line of what was asked for."""
     return text.strip() == "-- No entries --"
 
 
-WITHOUT_ENTRIES = Format("no entries", is_without_entries, lambda text: ())
+EMPTY_JOURNAL_FORMAT = Format("no entries", is_empty_journal, lambda text: ())
 """All that journalctl prints where there is nothing to print: an answer, and no fact."""

@@ -13,24 +13,24 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.fact import Fact, Status
 
 CHECK, KEY = "mem", "mem.memlock_kib"
-STARTERS = ("slurmd", "kubelet", "containerd", "dockerd")
+STARTER_PROCESSES = ("slurmd", "kubelet", "containerd", "dockerd")
 """What starts jobs and hands its limits on, the likeliest first: where Slurm runs a node, containers are started by its jobs."""
-STEPS, SHIMS = ("slurmstepd",), ("containerd-shim", "conmon")
+STEP_PROCESSES, SHIM_PROCESSES = ("slurmstepd",), ("containerd-shim", "conmon")
 """Whose descendants are a job's processes, and a container's. A name of the kernel's has fifteen letters at most."""
-WAITS = "srun"
+WAITING_PROCESS = "srun"
 """A leaf of a job that only waits for its tasks elsewhere."""
-_LINE = re.compile(
+_LINE_PATTERN = re.compile(
     r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"
     r"|cgroup:.{0,400}/(?P<extern>step_extern)\b.{0,200}"
     r"|limits:Max locked memory +(?P<soft>\d{1,20}|unlimited) +(?:\d{1,20}|unlimited) .{0,60})$"
 )
-_WANTED = ("Max locked memory .*", "PPid:.*", "Uid:.0[^0-9].*", ".*/step_extern.*", *STARTERS, *STEPS, *SHIMS, WAITS)
+_WANTED = ("Max locked memory .*", "PPid:.*", "Uid:.0[^0-9].*", ".*/step_extern.*", *STARTER_PROCESSES, *STEP_PROCESSES, *SHIM_PROCESSES, WAITING_PROCESS)
 _FILES = ("(", "-name", "comm", "-o", "-name", "limits", "-o", "-name", "status", "-o", "-name", "cgroup", ")")
-ASKS_LIMITS = (
+LIMITS_COMMAND = (
     *("find", "/proc", "-maxdepth", "2", "-path", "/proc/[0-9]*", *_FILES),
     *("-exec", "grep", "-sHx", *(word for wanted in _WANTED for word in ("-e", wanted)), "{}", "+"),
 )
@@ -46,11 +46,11 @@ class _Processes:
     roots: set[str] = field(default_factory=set)
     externs: set[str] = field(default_factory=set)
 
-    def called(self, *names: str) -> list[str]:
+    def list_named(self, *names: str) -> list[str]:
         """Those of root with one of these names; where nobody said whose a process is, all of them."""
         return [pid for pid, name in self.names.items() if name in names and (not self.parents or pid in self.roots)]
 
-    def leaves(self, root: str) -> Iterator[str]:
+    def iter_leaves(self, root: str) -> Iterator[str]:
         """Its descendants that have no children themselves: who does the work. Of Slurm's extern step nobody does."""
         children: dict[str, list[str]] = {}
         for pid, parent in self.parents.items():
@@ -59,39 +59,39 @@ class _Processes:
         while waiting:
             pid = waiting.pop()
             waiting += children.get(pid, ())
-            if pid not in children and pid in self.limits and pid not in self.externs and self.names.get(pid) != WAITS:
+            if pid not in children and pid in self.limits and pid not in self.externs and self.names.get(pid) != WAITING_PROCESS:
                 yield pid
 
 
 def is_limits(text: str) -> bool:
     """Whether a line of a process's limits or name stands in the text."""
-    return any(_LINE.match(line) for line in lines_in(text[:65536]))
+    return any(_LINE_PATTERN.match(line) for line in split_lines(text[:65536]))
 
 
 def parse_limits(text: str) -> Sequence[Fact]:
     """The least soft limit among a job's processes, or of containers that agree, or what a job would be given. What any other process has,
     our own session first of all, is no job's."""
-    seen = _read(text)
-    given = next((pid for name in STARTERS for pid in seen.called(name) if pid in seen.limits), "")
+    seen = _parse_processes(text)
+    given = next((pid for name in STARTER_PROCESSES for pid in seen.list_named(name) if pid in seen.limits), "")
     starter = f"{seen.names[given]}: {seen.limits[given][1]}" if given else ""
-    job = [pid for step in seen.called(*STEPS) for pid in seen.leaves(step)]
+    job = [pid for step in seen.list_named(*STEP_PROCESSES) for pid in seen.iter_leaves(step)]
     if job:
-        return [_least(seen, job, "job", starter)]
-    boxed = [pid for shim in seen.called(*SHIMS) for pid in seen.leaves(shim)]
+        return [_build_least_limit_fact(seen, job, "job", starter)]
+    boxed = [pid for shim in seen.list_named(*SHIM_PROCESSES) for pid in seen.iter_leaves(shim)]
     softs = {seen.limits[pid][0] for pid in boxed}
     if len(softs) > 1:
         says = f"containers here may lock different amounts ({', '.join(sorted(softs))}), and which of them a job is in is not known"
         return [Fact(CHECK, KEY, status=Status.ABSENT, line=says[:300])]
     if boxed:
-        return [_least(seen, boxed, "container", starter)]
+        return [_build_least_limit_fact(seen, boxed, "container", starter)]
     if given:
-        return [Fact(CHECK, KEY, kib(seen.limits[given][0]), unit="KiB", line=starter[:300], attrs={"of": seen.names[given]})]
-    return [Fact(CHECK, KEY, status=Status.ABSENT, line=f"no job runs here, and none of {', '.join(STARTERS)}, so none is started by one")]
+        return [Fact(CHECK, KEY, convert_to_kib(seen.limits[given][0]), unit="KiB", line=starter[:300], attrs={"of": seen.names[given]})]
+    return [Fact(CHECK, KEY, status=Status.ABSENT, line=f"no job runs here, and none of {', '.join(STARTER_PROCESSES)}, so none is started by one")]
 
 
-def _read(text: str) -> _Processes:
+def _parse_processes(text: str) -> _Processes:
     seen = _Processes()
-    for row in filter(None, map(_LINE.match, lines_in(text))):
+    for row in filter(None, map(_LINE_PATTERN.match, split_lines(text))):
         pid = row["pid"]
         if row["name"]:
             seen.names.setdefault(pid, row["name"])
@@ -106,14 +106,14 @@ def _read(text: str) -> _Processes:
     return seen
 
 
-def _least(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
+def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
     """The limit of the process that may lock least, beside what its starter has."""
-    pid = min(pids, key=lambda pid: (kib(seen.limits[pid][0]) < 0, kib(seen.limits[pid][0]), int(pid)))
+    pid = min(pids, key=lambda pid: (convert_to_kib(seen.limits[pid][0]) < 0, convert_to_kib(seen.limits[pid][0]), int(pid)))
     soft, line = seen.limits[pid]
     says = f"{of}: {line}" + (f"; {starter}" if starter else "")
-    return Fact(CHECK, KEY, kib(soft), unit="KiB", line=says[:300], attrs={"of": of, "pid": int(pid), "processes": len(pids)})
+    return Fact(CHECK, KEY, convert_to_kib(soft), unit="KiB", line=says[:300], attrs={"of": of, "pid": int(pid), "processes": len(pids)})
 
 
-def kib(soft: str) -> int:
+def convert_to_kib(soft: str) -> int:
     """A limit in bytes as KiB; -1 where there is none."""
     return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024

@@ -10,14 +10,14 @@ Swap:              0           0           0
 import re
 from collections.abc import Sequence
 
-from kb.scan import lines_in
-from tools.checks.locked_memory import ASKS_LIMITS, is_limits, kib, parse_limits
+from kb.scan import split_lines
+from tools.checks.locked_memory import LIMITS_COMMAND, is_limits, convert_to_kib, parse_limits
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "mem"
-_EVENT = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:(oom|oom_kill|oom_group_kill) (\d{1,12})\s*$")
-_LIMIT = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
+_EVENT_PATTERN = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:(oom|oom_kill|oom_group_kill) (\d{1,12})\s*$")
+_LIMIT_PATTERN = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
 
 
 def is_free(text: str) -> bool:
@@ -27,14 +27,14 @@ def is_free(text: str) -> bool:
 
 def parse_free(text: str) -> Sequence[Fact]:
     """Total, available and swap used. The columns are found by the head: older free has no `available`."""
-    head = next((line.split() for line in lines_in(text) if "total" in line and "used" in line), [])
+    head = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
     found: list[Fact] = []
-    for line in lines_in(text):
+    for line in split_lines(text):
         name, _, rest = line.partition(":")
         cells = [int(cell) for cell in rest.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
         row = dict(zip(head, cells, strict=False))
         if name == "Mem" and len(cells) >= 3:
-            found += _mem(row, line)
+            found += _build_memory_facts(row, line)
         elif name == "Swap" and "used" in row:
             found.append(Fact(CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
     if not found:
@@ -42,25 +42,25 @@ def parse_free(text: str) -> Sequence[Fact]:
     return found
 
 
-def _mem(row: dict[str, int], line: str) -> list[Fact]:
+def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:
     keys = {"total": "mem.total_bytes", "available": "mem.available_bytes"}
     return [Fact(CHECK, key, row[name], unit="B", line=line) for name, key in keys.items() if name in row]
 
 
 def is_limit(text: str) -> bool:
     """Whether the text is one line of prlimit: soft and hard."""
-    return _LIMIT.fullmatch(text) is not None
+    return _LIMIT_PATTERN.fullmatch(text) is not None
 
 
 def parse_limit(text: str) -> Sequence[Fact]:
     """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nobody raises it on the way into a job."""
-    value = kib(text.split()[0])
+    value = convert_to_kib(text.split()[0])
     return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
 
 
 def is_events(text: str) -> bool:
     """Whether the first line is a cgroup's count."""
-    return any(_EVENT.match(line) for line in lines_in(text[:4096])[:5])
+    return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:5])
 
 
 def parse_events(text: str) -> Sequence[Fact]:
@@ -68,21 +68,21 @@ def parse_events(text: str) -> Sequence[Fact]:
 
     `oom` counts how often a group came to its own limit. Kills without any are the host's: its memory was used up, not the group's.
     """
-    rows = [row for row in map(_EVENT.match, lines_in(text)) if row]
+    rows = [row for row in map(_EVENT_PATTERN.match, split_lines(text)) if row]
     counts = {row[1]: int(row[3]) for row in rows if row[2] == "oom_kill"}
     limits = {row[1]: int(row[3]) for row in rows if row[2] == "oom"}
     if not counts:
         raise Unreadable("no count of kills")
-    top = [path for path in counts if not any(parent in counts for parent in _parents(path))]
+    top = [path for path in counts if not any(parent in counts for parent in _list_parent_groups(path))]
     total = sum(counts[path] for path in top)
     worst = max(counts, key=lambda path: (counts[path], path.count("/")))
     attrs = {"cgroup": worst.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in counts.values())} if total else {}
     if total and limits:
-        attrs["limit"] = any(limits.get(path) for path in [worst, *_parents(worst)[2:]])
+        attrs["limit"] = any(limits.get(path) for path in [worst, *_list_parent_groups(worst)[2:]])
     return [Fact(CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
 
 
-def _parents(path: str) -> list[str]:
+def _list_parent_groups(path: str) -> list[str]:
     """Groups around a group, outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:size]) for size in range(4, len(parts))]
@@ -94,7 +94,7 @@ CHECKS = (
         asks="Is memory short, was a process killed for it, how much may jobs lock?",
         commands=(
             Command("free", ("free", "-b")),
-            Command("limits", ASKS_LIMITS, optional=True),
+            Command("limits", LIMITS_COMMAND, optional=True),
             Command("events", ("grep", "-rs", "--include=memory.events", "-H", "oom", "/sys/fs/cgroup"), optional=True),
         ),
         formats=(

@@ -13,12 +13,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "mods"
-WATCHED = (
+WATCHED_MODULES = (
     "nvidia",
     "nvidia_uvm",
     "nvidia_modeset",
@@ -34,13 +34,13 @@ WATCHED = (
     "ib_ipoib",
 )
 """Modules whose absence says something. The list is whole, so what it lacks is not loaded."""
-_MODULE = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
+_MODULE_PATTERN = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
 _VERSION = r"\d{3}\.\d{1,4}(?:\.\d{1,4})?"
-_PROC = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
-_DKMS = re.compile(r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)")
-_MANAGER = re.compile(rf"Fabric Manager version is\s*:\s*({_VERSION})")
-_NO_PROC = re.compile(r"/proc/driver/nvidia/version: No such file")
-_NO_MODULE = re.compile(r"modinfo: ERROR: Module nvidia not found")
+_PROC_PATTERN = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
+_DKMS_PATTERN = re.compile(r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)")
+_MANAGER_PATTERN = re.compile(rf"Fabric Manager version is\s*:\s*({_VERSION})")
+_NO_PROC_PATTERN = re.compile(r"/proc/driver/nvidia/version: No such file")
+_NO_MODULE_PATTERN = re.compile(r"modinfo: ERROR: Module nvidia not found")
 
 
 def is_lsmod(text: str) -> bool:
@@ -50,30 +50,30 @@ def is_lsmod(text: str) -> bool:
 
 def parse_lsmod(text: str) -> Sequence[Fact]:
     """Which of the watched modules are loaded."""
-    rows = {row[1]: row[0].strip() for row in map(_MODULE.match, lines_in(text)) if row}
+    rows = {row[1]: row[0].strip() for row in map(_MODULE_PATTERN.match, split_lines(text)) if row}
     if not rows:
         raise Unreadable("the head of lsmod and no module")
-    return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED]
+    return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED_MODULES]
 
 
-def is_proc(text: str) -> bool:
+def is_proc_version(text: str) -> bool:
     """Whether the text is the loaded module's own word, or its absence."""
-    return bool(_PROC.search(text[:2000]) or _NO_PROC.search(text[:2000]))
+    return bool(_PROC_PATTERN.search(text[:2000]) or _NO_PROC_PATTERN.search(text[:2000]))
 
 
-def parse_proc(text: str) -> Sequence[Fact]:
+def parse_proc_version(text: str) -> Sequence[Fact]:
     """The version of the loaded module; absent where there is none."""
-    if said := _PROC.search(text):
+    if said := _PROC_PATTERN.search(text):
         return [Fact(CHECK, "driver.module_version", said[1], line=said[0])]
     return [Fact(CHECK, "driver.module_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
-def is_installed(text: str) -> bool:
+def is_installed_version(text: str) -> bool:
     """Whether the text is one NVIDIA version, or modinfo's complaint."""
-    return bool(re.fullmatch(rf"\s*{_VERSION}\s*", text) or _NO_MODULE.search(text[:500]))
+    return bool(re.fullmatch(rf"\s*{_VERSION}\s*", text) or _NO_MODULE_PATTERN.search(text[:500]))
 
 
-def parse_installed(text: str) -> Sequence[Fact]:
+def parse_installed_version(text: str) -> Sequence[Fact]:
     """The version of the module on disk."""
     if said := re.fullmatch(rf"\s*({_VERSION})\s*", text):
         return [Fact(CHECK, "driver.installed_version", said[1], line=said[1])]
@@ -82,14 +82,14 @@ def parse_installed(text: str) -> Sequence[Fact]:
 
 def is_dkms(text: str) -> bool:
     """Whether one of the first lines is a state of dkms."""
-    return any(_DKMS.match(line) for line in lines_in(text[:4096])[:10])
+    return any(_DKMS_PATTERN.match(line) for line in split_lines(text[:4096])[:10])
 
 
 def parse_dkms(text: str) -> Sequence[Fact]:
     """State per module; where a module has several rows, all are told."""
     found = []
-    for line in lines_in(text):
-        if row := _DKMS.match(line):
+    for line in split_lines(text):
+        if row := _DKMS_PATTERN.match(line):
             attrs = {name: value for name, value in (("version", row[2]), ("kernel", row[3])) if value}
             state = "failed" if row[4] == "broken" else row[4]
             found.append(Fact(CHECK, "module.dkms", state, row[1], line=line.strip()[:200], attrs=attrs))
@@ -106,20 +106,20 @@ def parse_release(text: str) -> Sequence[Fact]:
     return [Fact(CHECK, "kernel.release", text.strip(), line=text.strip())]
 
 
-def is_manager(text: str) -> bool:
+def is_fabric_manager_version(text: str) -> bool:
     """Whether the text is what `nv-fabricmanager --version` prints."""
-    return bool(_MANAGER.search(text[:2000]))
+    return bool(_MANAGER_PATTERN.search(text[:2000]))
 
 
-def parse_manager(text: str) -> Sequence[Fact]:
+def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
     """The version of the fabric manager's program, whether it runs or not."""
-    said = _MANAGER.search(text)
+    said = _MANAGER_PATTERN.search(text)
     if said is None:
         raise Unreadable("no version of the fabric manager")
     return [Fact(CHECK, "driver.fabricmanager_version", said[1], line=said[0])]
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
     """The module that runs against the one on disk: packages bring library and module together, so a difference is a mismatch.
 
     The fabric manager runs with a driver of its own version only; one that fits the driver on disk waits for that to be loaded.
@@ -155,11 +155,11 @@ CHECKS = (
         ),
         formats=(
             Format("lsmod", is_lsmod, parse_lsmod),
-            Format("/proc/driver/nvidia/version", is_proc, parse_proc),
-            Format("modinfo", is_installed, parse_installed),
+            Format("/proc/driver/nvidia/version", is_proc_version, parse_proc_version),
+            Format("modinfo", is_installed_version, parse_installed_version),
             Format("dkms status", is_dkms, parse_dkms),
             Format("uname -r", is_release, parse_release),
-            Format("nv-fabricmanager --version", is_manager, parse_manager),
+            Format("nv-fabricmanager --version", is_fabric_manager_version, parse_fabric_manager_version),
         ),
         establishes=(
             "module.loaded",
@@ -172,6 +172,6 @@ CHECKS = (
             "kernel.release",
         ),
         seconds=1.0,
-        settle=settle,
+        settle=compare_driver_versions,
     ),
 )

@@ -12,41 +12,41 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks import web
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "net"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
-_MADE = re.compile(
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
+_MADE_PATTERN = re.compile(
     r"lo$|veth|docker|br-|virbr|cni|cali|flannel|tunl|vxlan|kube|dummy|nodelocaldns|lxc|ip6tnl|sit\d|gre|erspan|wg\d|tailscale"
 )
 """Interfaces that software made: their MTU says nothing of a network."""
-_PLAIN = re.compile(r"\d{1,5}: ([A-Za-z0-9_.-]{1,15})(?:@\S{1,20})?: <[A-Z0-9_,-]{0,200}> mtu (\d{1,7}) .{0,80}?state (\w{1,20})")
-_HEAD = re.compile(r"== ([A-Za-z0-9][A-Za-z0-9_.-]{0,14})\s*$")
-_DISCARDS = re.compile(r"\s*(?:rx_discards_phy|rx_discards|rx_missed_errors): (\d{1,18})\s*$")
-_PAUSE = re.compile(r"\s*(?:[rt]x_prio\d_pause|[rt]x_global_pause|[rt]x_pause_ctrl_phy): (\d{1,18})\s*$")
-_MASTER = re.compile(r"master ([A-Za-z0-9._:-]{1,253}) (\d{1,5}) (ok|refused|filtered|no_name|unknown)\s*$")
-_WORST = ("no_name", "filtered", "refused", "ok")
+_PLAIN_PATTERN = re.compile(r"\d{1,5}: ([A-Za-z0-9_.-]{1,15})(?:@\S{1,20})?: <[A-Z0-9_,-]{0,200}> mtu (\d{1,7}) .{0,80}?state (\w{1,20})")
+_HEAD_PATTERN = re.compile(r"== ([A-Za-z0-9][A-Za-z0-9_.-]{0,14})\s*$")
+_DISCARDS_PATTERN = re.compile(r"\s*(?:rx_discards_phy|rx_discards|rx_missed_errors): (\d{1,18})\s*$")
+_PAUSE_PATTERN = re.compile(r"\s*(?:[rt]x_prio\d_pause|[rt]x_global_pause|[rt]x_pause_ctrl_phy): (\d{1,18})\s*$")
+_MASTER_PATTERN = re.compile(r"master ([A-Za-z0-9._:-]{1,253}) (\d{1,5}) (ok|refused|filtered|no_name|unknown)\s*$")
+_REACH_ORDER = ("no_name", "filtered", "refused", "ok")
 
 
 def is_links(text: str) -> bool:
     """Whether the text is `ip link`, as JSON or not."""
-    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(_PLAIN.match(line) for line in lines_in(text[:4096])[:4])
+    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(_PLAIN_PATTERN.match(line) for line in split_lines(text[:4096])[:4])
 
 
 def parse_links(text: str) -> Sequence[Fact]:
     """MTU, state and what the host dropped, of interfaces that are a network's."""
-    rows = _json_links(text) if text.lstrip().startswith("[") else _plain_links(text)
+    rows = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
     found: list[Fact] = []
     for row in rows:
         name, mtu, state = str(row.get("ifname", "")), row.get("mtu"), str(row.get("operstate", ""))
-        if not _NAME.fullmatch(name) or _MADE.match(name) or row.get("link_type") == "loopback" or _made(row):
+        if not _NAME_PATTERN.fullmatch(name) or _MADE_PATTERN.match(name) or row.get("link_type") == "loopback" or _is_software_made(row):
             continue
         line = f"{name}: mtu {mtu} state {state}"[:120]
         found.append(Fact(CHECK, "net.state", state[:20] or "UNKNOWN", name, line=line))
-        if state == "UP" and _count(mtu):
+        if state == "UP" and _is_count(mtu):
             found.append(Fact(CHECK, "net.mtu", mtu, name, line=line))
         stats = row.get("stats64") or row.get("stats")
         arrived = stats.get("rx") if isinstance(stats, Mapping) else None
@@ -55,21 +55,21 @@ def parse_links(text: str) -> Sequence[Fact]:
             found += [
                 Fact(CHECK, key, arrived[cell], name, line=f"{name}: rx {cell} {arrived[cell]}")
                 for key, cell in pairs
-                if _count(arrived.get(cell))
+                if _is_count(arrived.get(cell))
             ]
     return found or [Fact(CHECK, "net.state", status=Status.ABSENT, line="no network interface but those that software made")]
 
 
-def _count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
-def _made(row: Mapping[str, Any]) -> bool:
+def _is_software_made(row: Mapping[str, Any]) -> bool:
     about = row.get("linkinfo")
     return isinstance(about, Mapping) and about.get("info_kind") not in (None, "bond", "vlan", "team")
 
 
-def _json_links(text: str) -> Sequence[Mapping[str, Any]]:
+def _parse_json_links(text: str) -> Sequence[Mapping[str, Any]]:
     try:
         rows = json.loads(text[: text.rfind("]") + 1])
     except (ValueError, RecursionError) as why:
@@ -77,27 +77,27 @@ def _json_links(text: str) -> Sequence[Mapping[str, Any]]:
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _plain_links(text: str) -> Sequence[Mapping[str, Any]]:
-    return [{"ifname": row[1], "mtu": int(row[2]), "operstate": row[3]} for row in map(_PLAIN.match, lines_in(text)) if row]
+def _parse_plain_links(text: str) -> Sequence[Mapping[str, Any]]:
+    return [{"ifname": row[1], "mtu": int(row[2]), "operstate": row[3]} for row in map(_PLAIN_PATTERN.match, split_lines(text)) if row]
 
 
-def is_adapters(text: str) -> bool:
+def is_adapter_counters(text: str) -> bool:
     """Whether the text is the kit's list of adapter counters."""
-    return _HEAD.match(text.lstrip("\n").split("\n", 1)[0]) is not None
+    return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
-def parse_adapters(text: str) -> Sequence[Fact]:
+def parse_adapter_counters(text: str) -> Sequence[Fact]:
     """What each adapter discarded, and its pause frames."""
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
     name, seen = "", []
-    for line in lines_in(text):
-        if head := _HEAD.match(line):
+    for line in split_lines(text):
+        if head := _HEAD_PATTERN.match(line):
             name = head[1]
             seen += [name] if name not in seen else []
-        elif name and (row := _DISCARDS.match(line)):
+        elif name and (row := _DISCARDS_PATTERN.match(line)):
             discards[name] += int(row[1])
-        elif name and (row := _PAUSE.match(line)):
+        elif name and (row := _PAUSE_PATTERN.match(line)):
             pauses[name] += int(row[1])
     found = [
         Fact(CHECK, "net.rx_discards", discards[name], name, line=f"{name}: {discards[name]} discarded")
@@ -109,22 +109,22 @@ def parse_adapters(text: str) -> Sequence[Fact]:
     ]
 
 
-def is_master(text: str) -> bool:
+def is_master_reach(text: str) -> bool:
     """Whether the text is the kit's word on the masters of jobs."""
-    return _MASTER.match(text.lstrip("\n").split("\n", 1)[0]) is not None
+    return _MASTER_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
-def parse_master(text: str) -> Sequence[Fact]:
+def parse_master_reach(text: str) -> Sequence[Fact]:
     """The worst of what the masters named on this node gave: usually there is one."""
-    rows = [row for row in map(_MASTER.match, lines_in(text)) if row]
-    known = sorted((row for row in rows if row[3] in _WORST), key=lambda row: _WORST.index(row[3]))
+    rows = [row for row in map(_MASTER_PATTERN.match, split_lines(text)) if row]
+    known = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
     if not known:
         return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=rows[0][0] if rows else "no master")]
     row = known[0]
     return [Fact(CHECK, "net.master_reach", row[3], line=row[0].strip(), attrs={"master": row[1], "port": int(row[2])})]
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def add_absent_master(facts: Sequence[Fact]) -> Sequence[Fact]:
     """No job that names a master runs here, or nobody may look."""
     if not facts or any(fact.key == "net.master_reach" or fact.status.blind for fact in facts):
         return facts
@@ -139,19 +139,19 @@ CHECKS = (
             Command("links", ("ip", "-j", "-s", "-d", "link", "show"), optional=True),
             Command("adapters", ("rackmedic-look", "adapters"), privileged=True, optional=True),
             Command("master", ("rackmedic-look", "masters"), privileged=True, optional=True),
-            web.asks("tracker", "tracker"),
+            web.build_headers_command("tracker", "tracker"),
         ),
         formats=(
             Format("ip link", is_links, parse_links),
-            Format("adapter counters", is_adapters, parse_adapters),
-            Format("masters", is_master, parse_master),
-            web.reads(CHECK, "net.tracker"),
+            Format("adapter counters", is_adapter_counters, parse_adapter_counters),
+            Format("masters", is_master_reach, parse_master_reach),
+            web.build_headers_format(CHECK, "net.tracker"),
         ),
         establishes=(
             *("net.state", "net.mtu", "net.rx_dropped", "net.rx_errors", "net.rx_discards"),
             *("net.pause", "net.master_reach", "net.tracker", "check.no_target"),
         ),
         seconds=3.0,
-        settle=settle,
+        settle=add_absent_master,
     ),
 )

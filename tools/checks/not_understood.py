@@ -7,12 +7,12 @@ from kb.scan import Needles
 from tools.fact import Fact
 
 KEY = "check.not_understood"
-_MOST_LINES, _LONGEST = 3, 300
-_TELLS = re.compile(
+_MAX_LINES, _MAX_LINE_CHARS = 3, 300
+_TROUBLE_PATTERN = re.compile(
     r"NCCL WARN|\b(?:[Ee]rrors?|ERRORS?|[Ff]atal|FATAL|CRITICAL|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|[Pp]anic|[Dd]egraded|[Uu]ncorrect\w{1,6}|"
     r"[Tt]imed out|[Tt]imeout|TIMEOUT|[Rr]efused|[Dd]enied|[Uu]nreachable|[Cc]orrupt(?:ed)?|[Ll]ost|[Dd]own|DOWN|[Bb]roken|[Mm]issing|[Ii]nvalid)\b"
 )
-_WORDS = Needles(
+_TROUBLE_NEEDLES = Needles(
     (
         *(
             "NCCL WARN",
@@ -34,17 +34,17 @@ _WORDS = Needles(
     )
 )
 """Without one of these no line matches `_TELLS`."""
-_HARMLESS = re.compile(
+_HARMLESS_PATTERN = re.compile(
     r"\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
     r"\b(?:errors?|failures?|failed|timeouts?|lost|down|missing|invalid|degraded|corrupted)[\w .()/-]{0,40}[:=|] *"
     r"(?:0x)?(?:0+|no|none|n/a|false|disabled|not active|ok)\b|"
     r"\btimeout[\w ()]{0,20}[=:] ?\d"
 )
-_LEVEL_WITHOUT_TROUBLE = re.compile(r"\bINFO\b|\bDEBUG\b")
+_LEVEL_WITHOUT_TROUBLE_PATTERN = re.compile(r"\bINFO\b|\bDEBUG\b")
 """Words of trouble that stand beside a zero or a no, or in a line of a level that tells of none."""
 
 
-def not_understood(check: str, lines: Iterable[str]) -> list[Fact]:
+def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
     """Return one fact that counts the lines and keeps the first three of them; nothing where there are none.
 
     A reader that returns it must not also say that its output is clean (no ABSENT fact such as "no trouble in the event log").
@@ -53,16 +53,16 @@ def not_understood(check: str, lines: Iterable[str]) -> list[Fact]:
     first: list[str] = []
     for line in lines:
         count += 1
-        if len(first) < _MOST_LINES:
-            first.append(line.strip()[:_LONGEST])
+        if len(first) < _MAX_LINES:
+            first.append(line.strip()[:_MAX_LINE_CHARS])
     if not count:
         return []
     return [Fact(check, KEY, count, line=first[0], attrs={"first": first[0][:80], "lines": first})]
 
 
-def telling_lines(text: str) -> Iterator[str]:
+def iter_trouble_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text that may tell of trouble, by words that every tool uses."""
-    for start, end in _WORDS.in_text(text):
+    for start, end in _TROUBLE_NEEDLES.find_in_text(text):
         head = text[start : min(end, start + 500)]
-        if _TELLS.search(head) and not _HARMLESS.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE.search(head):
+        if _TROUBLE_PATTERN.search(head) and not _HARMLESS_PATTERN.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE_PATTERN.search(head):
             yield text[start:end].removesuffix("\r")

@@ -12,24 +12,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kb.address import bdf
-from kb.scan import lines_in
+from kb.address import normalize_bdf
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "lspci"
-_HEAD = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.{1,60}?)(?: \[[0-9a-f]{4}\])?: (.{1,300})$")
-_GPU = re.compile(r"(?:3D|VGA compatible|Display) controller")
-_NVIDIA = re.compile(r"NVIDIA|\[10de:")
-_LINK = re.compile(
+_HEAD_PATTERN = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.{1,60}?)(?: \[[0-9a-f]{4}\])?: (.{1,300})$")
+_GPU_PATTERN = re.compile(r"(?:3D|VGA compatible|Display) controller")
+_NVIDIA_PATTERN = re.compile(r"NVIDIA|\[10de:")
+_LINK_PATTERN = re.compile(
     r"\s*(LnkCap|LnkSta):.{0,40}?Speed (\d{1,3}(?:\.\d)?)GT/s( \(downgraded\))?.{0,12}?,? ?Width x(\d{1,2})( \(downgraded\))?"
 )
-_BUS = re.compile(r"\s*Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})\b")
-_ACS = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
+_BUS_PATTERN = re.compile(r"\s*Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})\b")
+_ACS_PATTERN = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
 
 
 @dataclass(slots=True)
-class _Function:
+class _PciFunction:
     """One PCI function as printed."""
 
     address: str
@@ -41,12 +41,12 @@ class _Function:
     denied: bool = False
 
     @property
-    def gpu(self) -> bool:
-        return bool(_GPU.match(self.kind) and _NVIDIA.search(self.head))
+    def is_gpu(self) -> bool:
+        return bool(_GPU_PATTERN.match(self.kind) and _NVIDIA_PATTERN.search(self.head))
 
     @property
-    def nvswitch(self) -> bool:
-        return self.kind == "Bridge" and bool(_NVIDIA.search(self.head))
+    def is_nvswitch(self) -> bool:
+        return self.kind == "Bridge" and bool(_NVIDIA_PATTERN.search(self.head))
 
     @property
     def buses(self) -> list[str]:
@@ -58,25 +58,25 @@ class _Function:
 
 def is_lspci(text: str) -> bool:
     """Whether the first lines that are not indented name PCI functions."""
-    heads = [line for line in lines_in(text[:16384]) if line.strip() and not line[0].isspace()][:5]
-    return any(_HEAD.match(line) for line in heads)
+    heads = [line for line in split_lines(text[:16384]) if line.strip() and not line[0].isspace()][:5]
+    return any(_HEAD_PATTERN.match(line) for line in heads)
 
 
 def parse_lspci(text: str) -> Sequence[Fact]:
     """Facts of the GPUs and bridges listed. GPUs are counted where any NVIDIA function but a bridge is listed, not in a list of bridges."""
-    functions = _functions(text)
-    gpus = [function for function in functions if function.gpu]
-    found = [fact for gpu in gpus for fact in _gpu_facts(gpu)]
-    found += [fact for function in functions if "bridge" in function.kind.lower() for fact in _bridge_facts(function)]
-    if any(_NVIDIA.search(function.head) and function.kind != "PCI bridge" for function in functions):
-        switches = [function.address for function in functions if function.nvswitch]
+    functions = _parse_functions(text)
+    gpus = [function for function in functions if function.is_gpu]
+    found = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]
+    found += [fact for function in functions if "bridge" in function.kind.lower() for fact in _build_bridge_facts(function)]
+    if any(_NVIDIA_PATTERN.search(function.head) and function.kind != "PCI bridge" for function in functions):
+        switches = [function.address for function in functions if function.is_nvswitch]
         found.append(Fact(CHECK, "pcie.gpu_count", len(gpus), line=f"{len(gpus)} NVIDIA GPUs are listed"))
         found.append(Fact(CHECK, "pcie.nvswitches", switches, line=f"{len(switches)} NVSwitches are listed"))
-    found += _buses([function for function in functions if function.kind == "PCI bridge"])
+    found += _build_bus_facts([function for function in functions if function.kind == "PCI bridge"])
     denied = [function.address for function in functions if function.denied]
     if denied:
         why = f"capabilities of {len(denied)} functions need root, first {denied[0]}"
-        found.append(blind(CHECK, Status.DENIED, why))
+        found.append(build_unobserved_fact(CHECK, Status.DENIED, why))
     return found
 
 
@@ -89,29 +89,29 @@ def parse_no_device(text: str) -> Sequence[Fact]:
     return [Fact(CHECK, "pcie.gpu_count", 0, line=text)]
 
 
-def _functions(text: str) -> list[_Function]:
-    functions: list[_Function] = []
-    for line in lines_in(text):
-        head = _HEAD.match(line)
+def _parse_functions(text: str) -> list[_PciFunction]:
+    functions: list[_PciFunction] = []
+    for line in split_lines(text):
+        head = _HEAD_PATTERN.match(line)
         if head:
-            functions.append(_Function(bdf(head[1]) or head[1], head[2], line))
+            functions.append(_PciFunction(normalize_bdf(head[1]) or head[1], head[2], line))
         elif functions and line[:1].isspace():
-            _detail(functions[-1], line)
+            _add_detail(functions[-1], line)
     return functions
 
 
-def _detail(function: _Function, line: str) -> None:
-    if link := _LINK.match(line):
+def _add_detail(function: _PciFunction, line: str) -> None:
+    if link := _LINK_PATTERN.match(line):
         function.links.setdefault(link[1], link)
-    elif acs := _ACS.match(line):
+    elif acs := _ACS_PATTERN.match(line):
         function.acs = acs
-    elif bus := _BUS.match(line):
+    elif bus := _BUS_PATTERN.match(line):
         function.bus = bus
     elif "access denied" in line:
         function.denied = True
 
 
-def _gpu_facts(gpu: _Function) -> list[Fact]:
+def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
     dead = bool(re.search(r"\(rev ff\)", gpu.head))
     found = [Fact(CHECK, "pcie.rev_ff", dead, gpu.address, line=gpu.head[:200])]
     if dead:
@@ -122,17 +122,17 @@ def _gpu_facts(gpu: _Function) -> list[Fact]:
             line = link[0].strip()
             found.append(Fact(CHECK, f"pcie.speed{suffix}", float(link[2]), gpu.address, unit="GT/s", line=line))
             found.append(Fact(CHECK, f"pcie.width{suffix}", int(link[4]), gpu.address, line=line))
-    return [*found, _downgraded(gpu.address, able, now)] if able and now else found
+    return [*found, _build_downgraded_fact(gpu.address, able, now)] if able and now else found
 
 
-def _downgraded(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
+def _build_downgraded_fact(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
     """Width below what the device can is a fault; a lower speed alone may be an idle link, so both are told apart."""
     width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
     line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
     return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
 
 
-def _buses(bridges: Sequence[_Function]) -> list[Fact]:
+def _build_bus_facts(bridges: Sequence[_PciFunction]) -> list[Fact]:
     """Where anything can be; nothing where a bridge does not say what is behind it."""
     if not bridges or not all(bridge.bus for bridge in bridges):
         return []
@@ -140,7 +140,7 @@ def _buses(bridges: Sequence[_Function]) -> list[Fact]:
     return [Fact(CHECK, "pcie.buses", buses, line=f"{len(bridges)} bridges on and to {len(buses)} buses")]
 
 
-def _bridge_facts(bridge: _Function) -> list[Fact]:
+def _build_bridge_facts(bridge: _PciFunction) -> list[Fact]:
     if not bridge.acs:
         return []
     return [Fact(CHECK, "pcie.acs", bridge.acs[1] == "+", bridge.address, line=bridge.acs[0].strip())]

@@ -13,30 +13,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kb.address import bdf
+from kb.address import normalize_bdf
 from kb.redact import redact
-from kb.scan import lines_in
-from tools.checks.cells import number
+from kb.scan import split_lines
+from tools.checks.cells import parse_number
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
 CHECK = "procs"
-_APP = re.compile(
+_APP_PATTERN = re.compile(
     r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d), *(\d{1,10}), *(.{0,300}?), *(\d{1,9}|\[?N/A\]?|\[[A-Za-z ]+\])(?: MiB)?\s*$"
 )
-_ROW = re.compile(r" *(\d{1,10}) +(\d{1,10}) (\S{1,64}) +([A-Z][A-Za-z<+]{0,9}) +(\d{1,12}) +([\d.]{1,9}) +(\S{1,300}) +(.*)$")
-_HEAD = re.compile(r"\s*PID +PPID +USER +STAT +ELAPSED +%CPU +CGROUP +COMMAND")
-_JOB = re.compile(
+_ROW_PATTERN = re.compile(r" *(\d{1,10}) +(\d{1,10}) (\S{1,64}) +([A-Z][A-Za-z<+]{0,9}) +(\d{1,12}) +([\d.]{1,9}) +(\S{1,300}) +(.*)$")
+_HEAD_PATTERN = re.compile(r"\s*PID +PPID +USER +STAT +ELAPSED +%CPU +CGROUP +COMMAND")
+_JOB_PATTERN = re.compile(
     r"(?:^|/)job_(\d{1,12})(?:/|$)|kubepods|docker-[0-9a-f]{12}|/docker/[0-9a-f]{12}|libpod|cri-containerd|slurm/uid_\d+/job_(\d{1,12})"
 )
-_SERVICE = re.compile(r"/system\.slice/(?:[^/]{1,100}/)?([^/]{1,100})\.service")
-_LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
-_SERVES = ("sshd", "sshd-session")
-_OF_PEOPLE = ("ssh", "sshd", "cron", "crond", "atd")
+_SERVICE_PATTERN = re.compile(r"/system\.slice/(?:[^/]{1,100}/)?([^/]{1,100})\.service")
+_PS_COMMAND = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
+_SESSION_DAEMONS = ("sshd", "sshd-session")
+_USER_SESSION_SERVICES = ("ssh", "sshd", "cron", "crond", "atd")
 """Services below which people's own programs run, which they may stop as they like."""
-_COMM = 32
-_ARGS = 300
-_ROWS = "rows"
+_COMM_CHARS = 32
+_MAX_ARGS_CHARS = 300
+_ROWS_ATTR = "rows"
 
 
 class Process(NamedTuple):
@@ -55,50 +55,50 @@ class Process(NamedTuple):
     @property
     def job(self) -> str:
         """The Slurm job, or `container`; empty outside both."""
-        match = _JOB.search(self.cgroup)
+        match = _JOB_PATTERN.search(self.cgroup)
         return (match[1] or match[2] or "container") if match else ""
 
 
-def is_apps(text: str) -> bool:
+def is_gpu_apps(text: str) -> bool:
     """Whether the first lines are apps on GPUs, or say that there are none."""
-    lines = [line for line in lines_in(text) if line.strip()]
-    return bool(lines) and (lines[0].startswith("No running") or any(_APP.match(line) for line in lines[:3]))
+    lines = [line for line in split_lines(text) if line.strip()]
+    return bool(lines) and (lines[0].startswith("No running") or any(_APP_PATTERN.match(line) for line in lines[:3]))
 
 
-def parse_apps(text: str) -> Sequence[Fact]:
+def parse_gpu_apps(text: str) -> Sequence[Fact]:
     """Memory of every process on every GPU. A driver that does not tell the amount leaves it absent."""
     found = []
-    for line in lines_in(text):
-        if app := _APP.match(line):
-            held = number(app[4])
+    for line in split_lines(text):
+        if app := _APP_PATTERN.match(line):
+            held = parse_number(app[4])
             status = Status.OK if held is not None else Status.ABSENT
             attrs = {"pid": int(app[2]), "name": app[3][:100]}
             value = None if held is None else int(held)
-            found.append(Fact(CHECK, "proc.gpu_memory", value, bdf(app[1]), status, "MiB", line.strip()[:300], attrs))
+            found.append(Fact(CHECK, "proc.gpu_memory", value, normalize_bdf(app[1]), status, "MiB", line.strip()[:300], attrs))
     return found or [Fact(CHECK, "proc.gpu_memory", status=Status.ABSENT, line="no process uses a GPU")]
 
 
-def is_listing(text: str) -> bool:
+def is_process_list(text: str) -> bool:
     """Whether the head of ps stands first."""
-    return bool(_HEAD.match(text))
+    return bool(_HEAD_PATTERN.match(text))
 
 
-def parse_listing(text: str) -> Sequence[Fact]:
+def parse_process_list(text: str) -> Sequence[Fact]:
     """Processes in uninterruptible sleep, kernel threads that take a whole CPU, and the rows that the other command is joined with."""
     found: list[Fact] = []
     rows: dict[int, Process] = {}
     count = 0
-    for line in lines_in(text)[1:]:
-        row = _ROW.match(line)
+    for line in split_lines(text)[1:]:
+        row = _ROW_PATTERN.match(line)
         if not row:
             continue
         count += 1
-        comm, args = _command(row[8])
+        comm, args = _split_command(row[8])
         thread = args.startswith("[") and row[2] in ("0", "2")
-        found += _stuck(row, comm, args, thread) or _stopped(row, comm, args)
+        found += _build_stuck_facts(row, comm, args, thread) or _build_stopped_facts(row, comm, args)
         if not thread:
-            rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_ARGS])
-    ours = _ours(rows)
+            rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_MAX_ARGS_CHARS])
+    ours = _find_own_processes(rows)
     found = [fact for fact in found if fact.attrs["pid"] not in ours]
     told = {fact.key for fact in found}
     found += [
@@ -106,18 +106,18 @@ def parse_listing(text: str) -> Sequence[Fact]:
     ]
     return [
         *found,
-        Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS: {str(pid): list(row) for pid, row in rows.items()}}),
+        Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS_ATTR: {str(pid): list(row) for pid, row in rows.items()}}),
     ]
 
 
-def _ours(rows: Mapping[int, Process]) -> frozenset[int]:
+def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
     """The processes of our own connection: those below the daemon of the session in which this very list was made, and so those of the other
     checks that run at the same time. Where no such daemon is among its ancestors, the list's own process alone."""
     children: dict[int, list[int]] = {}
     for pid, process in rows.items():
         children.setdefault(process.ppid, []).append(pid)
-    found = {pid for pid, process in rows.items() if process.args == _LIST}
-    waiting = [_session(pid, rows) for pid in found]
+    found = {pid for pid, process in rows.items() if process.args == _PS_COMMAND}
+    waiting = [_find_session_daemon(pid, rows) for pid in found]
     while waiting:
         pid = waiting.pop()
         waiting += [child for child in children.get(pid, ()) if child not in found]
@@ -125,57 +125,57 @@ def _ours(rows: Mapping[int, Process]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _session(pid: int, rows: Mapping[int, Process]) -> int:
+def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
     """The nearest ancestor that serves a session (`sshd: NAME`; of its own name since OpenSSH 9.8); the process itself where none does."""
     above, seen = pid, {pid}
     while (process := rows.get(above)) and process.ppid in rows and process.ppid not in seen:
         above = process.ppid
         seen.add(above)
-        if rows[above].comm in _SERVES:
+        if rows[above].comm in _SESSION_DAEMONS:
             return above
     return pid
 
 
-def _command(text: str) -> tuple[str, str]:
+def _split_command(text: str) -> tuple[str, str]:
     """The short name is padded to 32; it may hold blanks of its own."""
-    if len(text) > _COMM and text[_COMM] == " ":
-        return text[:_COMM].strip(), text[_COMM + 1 :].strip()
+    if len(text) > _COMM_CHARS and text[_COMM_CHARS] == " ":
+        return text[:_COMM_CHARS].strip(), text[_COMM_CHARS + 1 :].strip()
     comm, _, args = text.partition(" ")
     return comm, args.strip()
 
 
-def _stuck(row: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
+def _build_stuck_facts(row: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
     line = f"{row[1]} {row[4]} {row[6]}% {args or comm}"[:300]
     attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5])}
     if row[4].startswith("D") and not thread:
         return [Fact(CHECK, "proc.blocked", comm, line=line, attrs=attrs)]
-    if thread and (number(row[6]) or 0) >= 90:
-        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": number(row[6])})]
+    if thread and (parse_number(row[6]) or 0) >= 90:
+        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": parse_number(row[6])})]
     return []
 
 
-def _stopped(row: re.Match[str], comm: str, args: str) -> list[Fact]:
+def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]:
     """A process of a service or a job that a signal stopped: whoever waits for it waits for ever, and systemd calls it active."""
     if not row[4].startswith("T"):
         return []
     job = Process(0, row[3], row[4], row[7], comm).job
-    service = _SERVICE.search(row[7])
-    unit = "" if job or service is None or service[1] in _OF_PEOPLE else service[1]
+    service = _SERVICE_PATTERN.search(row[7])
+    unit = "" if job or service is None or service[1] in _USER_SESSION_SERVICES else service[1]
     if not (job or unit):
         return []
     attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5]), **({"job": job} if job else {"unit": unit})}
     return [Fact(CHECK, "proc.stopped", comm, line=f"{row[1]} {row[4]} {args or comm}"[:300], attrs=attrs)]
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Joins both commands: every GPU process gets its parent, user and job; orphans are told. Says nothing of orphans where ps is missing."""
-    listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS in fact.attrs), None)
+    listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS_ATTR in fact.attrs), None)
     if listed is None:
         return facts
-    rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS].items()}
-    joined = [_known(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
-    live, ours = _live_jobs(rows.values(), rows), _ours(rows)
-    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows, live, ours))]
+    rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS_ATTR].items()}
+    joined = [_add_process_attrs(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
+    live, ours = _find_live_jobs(rows.values(), rows), _find_own_processes(rows)
+    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _build_orphan_fact(fact, rows, live, ours))]
     if not orphans and not any(fact.status.blind for fact in facts):
         orphans = [
             replace(
@@ -188,10 +188,10 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
             )
         ]
     plain = [replace(fact, attrs={}) if fact is listed else fact for fact in joined]
-    return [*plain, *(replace(orphan, attrs={k: v for k, v in orphan.attrs.items() if k != _ROWS}) for orphan in orphans)]
+    return [*plain, *(replace(orphan, attrs={k: v for k, v in orphan.attrs.items() if k != _ROWS_ATTR}) for orphan in orphans)]
 
 
-def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
+def _add_process_attrs(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     process = rows.get(int(fact.attrs.get("pid", -1)))
     if process is None:
         return fact
@@ -200,19 +200,19 @@ def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     return replace(fact, attrs={**fact.attrs, **own})
 
 
-def _orphan(fact: Fact, rows: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
+def _build_orphan_fact(fact: Fact, rows: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
     if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in ours:
         return None
-    why = _why(rows.get(int(fact.attrs["pid"])), live)
+    why = _explain_orphan(rows.get(int(fact.attrs["pid"])), live)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
 
 
-def _why(process: Process | None, live: frozenset[str]) -> str:
+def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
     if process is None:
         return "the process is gone, its memory is not"
     if process.state.startswith("Z") or "<defunct>" in process.comm:
         return "a zombie"
-    if process.ppid != 1 or _SERVICE.search(process.cgroup):
+    if process.ppid != 1 or _SERVICE_PATTERN.search(process.cgroup):
         return ""
     if not process.job:
         return "its parent is gone and no job holds it"
@@ -221,7 +221,7 @@ def _why(process: Process | None, live: frozenset[str]) -> str:
     return f"its parent is gone, and nothing of job {process.job} supervises it"
 
 
-def _live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
+def _find_live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
     """Jobs whose step daemon lives: by name, or as a parent from outside of a process inside. An unknown parent counts as one."""
 
     def led(process: Process) -> bool:
@@ -231,17 +231,17 @@ def _live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> fro
     return frozenset(process.job for process in processes if process.job and led(process))
 
 
-_APPS = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"
+_COMPUTE_APPS_COMMAND = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"
 
 CHECKS = (
     Check(
         id="procs",
         asks="Which processes hold GPU memory, do they belong to a running job, is one stuck in the kernel?",
-        commands=(Command("gpus", tuple(_APPS.split()), optional=True), Command("list", tuple(_LIST.split()))),
-        formats=(Format("compute apps", is_apps, parse_apps), Format("ps", is_listing, parse_listing)),
+        commands=(Command("gpus", tuple(_COMPUTE_APPS_COMMAND.split()), optional=True), Command("list", tuple(_PS_COMMAND.split()))),
+        formats=(Format("compute apps", is_gpu_apps, parse_gpu_apps), Format("ps", is_process_list, parse_process_list)),
         establishes=("proc.gpu_memory", "proc.orphan", "proc.blocked", "proc.stopped", "proc.busy_kernel", "proc.listed"),
         seconds=2.0,
         damage="ignore",
-        settle=settle,
+        settle=join_gpu_processes,
     ),
 )

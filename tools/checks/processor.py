@@ -13,27 +13,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "cpu"
-_FILE = re.compile(r"/sys/devices/system/cpu/\S{0,60}?/scaling_(governor|driver|cur_freq):\s*([A-Za-z0-9_-]{1,40})\s*$")
-_POLICY = re.compile(r"\s*The governor \"([a-z_]{1,30})\" may decide")
-_ANALYSED = re.compile(r"(?m)^analyzing CPU \d")
+_FILE_PATTERN = re.compile(r"/sys/devices/system/cpu/\S{0,60}?/scaling_(governor|driver|cur_freq):\s*([A-Za-z0-9_-]{1,40})\s*$")
+_POLICY_PATTERN = re.compile(r"\s*The governor \"([a-z_]{1,30})\" may decide")
+_ANALYSED_PATTERN = re.compile(r"(?m)^analyzing CPU \d")
 
 
 def is_frequencies(text: str) -> bool:
     """Whether lines of `grep -H` over cpufreq stand at the beginning."""
-    return any(_FILE.match(line) for line in lines_in(text[:8192])[:20])
+    return any(_FILE_PATTERN.match(line) for line in split_lines(text[:8192])[:20])
 
 
 def parse_frequencies(text: str) -> Sequence[Fact]:
     """The governor most CPUs use, and the median of what they run at."""
     cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
-    for row in filter(None, map(_FILE.match, lines_in(text))):
+    for row in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
         cells[row[1]][row[2]] += 1
-    found = _governor(cells["governor"], cells["driver"])
+    found = _build_governor_facts(cells["governor"], cells["driver"])
     speeds = [int(khz) for khz in cells["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
     if speeds:
         found.append(
@@ -42,7 +42,7 @@ def parse_frequencies(text: str) -> Sequence[Fact]:
     return found
 
 
-def _governor(governors: Counter[str], drivers: Counter[str]) -> list[Fact]:
+def _build_governor_facts(governors: Counter[str], drivers: Counter[str]) -> list[Fact]:
     if not governors:
         return []
     name, times = governors.most_common(1)[0]
@@ -53,13 +53,13 @@ def _governor(governors: Counter[str], drivers: Counter[str]) -> list[Fact]:
 
 def is_policy(text: str) -> bool:
     """Whether the text is cpupower's."""
-    return _ANALYSED.search(text[:2000]) is not None
+    return _ANALYSED_PATTERN.search(text[:2000]) is not None
 
 
 def parse_policy(text: str) -> Sequence[Fact]:
     """`cpupower frequency-info -p`: the governor. A CPU without one says so in words."""
-    governors = Counter(row[1] for row in map(_POLICY.match, lines_in(text)) if row)
-    return _governor(governors, Counter()) or [
+    governors = Counter(row[1] for row in map(_POLICY_PATTERN.match, split_lines(text)) if row)
+    return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
     ]
 
@@ -71,7 +71,7 @@ def is_lscpu(text: str) -> bool:
 
 def parse_lscpu(text: str) -> Sequence[Fact]:
     """CPUs and NUMA nodes."""
-    rows = dict(_cells(text))
+    rows = dict(_iter_lscpu_cells(text))
     wanted = (("cpu.count", "CPU(s)"), ("cpu.numa_nodes", "NUMA node(s)"))
     found = [
         Fact(CHECK, key, int(rows[name]), line=f"{name}: {rows[name]}")
@@ -83,9 +83,9 @@ def parse_lscpu(text: str) -> Sequence[Fact]:
     return found
 
 
-def _cells(text: str) -> Iterator[tuple[str, str]]:
+def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
     if not text.lstrip().startswith("{"):
-        yield from ((name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines_in(text)))
+        yield from ((name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in split_lines(text)))
         return
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
@@ -99,14 +99,14 @@ def _cells(text: str) -> Iterator[tuple[str, str]]:
             waiting += row["children"] if isinstance(row.get("children"), list) else []
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def add_absent_governor(facts: Sequence[Fact]) -> Sequence[Fact]:
     """A machine that lets nobody choose its frequency has no governor."""
     if not facts or any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]
 
 
-_FREQUENCIES = "grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"
+_FREQUENCIES_COMMAND = "grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"
 
 CHECKS = (
     Check(
@@ -114,7 +114,7 @@ CHECKS = (
         asks="Do the host's processors run at full speed?",
         commands=(
             Command("cores", ("lscpu", "-J"), optional=True),
-            Command("frequencies", tuple(_FREQUENCIES.split()), optional=True),
+            Command("frequencies", tuple(_FREQUENCIES_COMMAND.split()), optional=True),
         ),
         formats=(
             Format("cpufreq", is_frequencies, parse_frequencies),
@@ -123,6 +123,6 @@ CHECKS = (
         ),
         establishes=("cpu.governor", "cpu.mhz", "cpu.count", "cpu.numa_nodes"),
         seconds=3.0,
-        settle=settle,
+        settle=add_absent_governor,
     ),
 )

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kb.scan import lines_in
-from tools.checks.clean import clean
-from tools.checks.few import few
-from tools.fact import Fact, Status, blind
+from kb.scan import split_lines
+from tools.checks.clean import clean_output
+from tools.checks.few import limit_facts
+from tools.fact import Fact, Status, build_unobserved_fact
 
-Reading = Fact
+ParsedFact = Fact
 """A fact before it knows its host and time."""
 
 MIB = 1 << 20
-DAMAGED = "\ufffd"
+REPLACEMENT_CHAR = "\ufffd"
 """What a byte that is no UTF-8 becomes."""
 
 
@@ -26,10 +26,10 @@ class BadSlot(ValueError):
     """A value that will not be put on a command line. Names the slot and the value."""
 
 
-URL = r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?"
+URL_PATTERN = r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?"
 """A plain address: no name and password, no query."""
 
-SLOTS: Mapping[str, str] = {
+SLOT_PATTERNS: Mapping[str, str] = {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
     "nccl_tests": r"/?[A-Za-z0-9._/-]+",
@@ -42,14 +42,14 @@ SLOTS: Mapping[str, str] = {
     "ranks": r"[1-9][0-9]{0,2}",
     "count": r"[1-9]",
     "job": r"[A-Za-z0-9._-]{1,64}",
-    "object_store": URL,
-    "tracker": URL,
+    "object_store": URL_PATTERN,
+    "tracker": URL_PATTERN,
     "node": r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
     "kube_node": r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
 }
 """What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
 
-TARGETS = ("object_store", "tracker")
+TARGET_SLOTS = ("object_store", "tracker")
 """Slots that only the inventory fills, and may leave empty: a command with one of these is not run until the site sets it."""
 
 
@@ -72,11 +72,11 @@ class Command:
     scheduler: Literal["", "slurm", "kubernetes"] = ""
     """The one scheduler that it asks; of Kubernetes the group's controller is asked, where kubectl is, and not the host."""
 
-    def untargeted(self, slots: Mapping[str, str]) -> str:
+    def find_missing_target(self, slots: Mapping[str, str]) -> str:
         """The target it lacks, "" when it can be asked."""
-        return next((name for name in TARGETS if f"{{{name}}}" in self.argv and not slots.get(name)), "")
+        return next((name for name in TARGET_SLOTS if f"{{{name}}}" in self.argv and not slots.get(name)), "")
 
-    def fill(self, slots: Mapping[str, str]) -> tuple[str, ...]:
+    def fill_argv(self, slots: Mapping[str, str]) -> tuple[str, ...]:
         """The argv with its slots filled; BadSlot when one is missing or does not match SLOTS."""
         return tuple(_fill_word(word, slots) for word in self.argv)
 
@@ -85,7 +85,7 @@ def _fill_word(word: str, slots: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         given = slots.get(name, "")
-        if not re.fullmatch(SLOTS[name], given) or ".." in given:
+        if not re.fullmatch(SLOT_PATTERNS[name], given) or ".." in given:
             raise BadSlot(f"{name}={given!r}")
         return given
 
@@ -101,11 +101,11 @@ class Format:
 
     name: str
     sniff: Callable[[str], bool]
-    parse: Callable[[str], Sequence[Reading]]
+    parse: Callable[[str], Sequence[ParsedFact]]
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class CheckParticipant:
     """A host that takes part in a check of several. `leaf`: the switch it hangs on, '' when unknown. `expects`: its SKU's values."""
 
     host: str
@@ -119,7 +119,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandFacts:
     """What one command of such a check printed on one host, read by the check's own formats."""
 
     facts: tuple[Fact, ...]
@@ -128,14 +128,14 @@ class Told:
     """Its tool is not installed there."""
 
 
-Say = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, Told]]
+RunNamedCommand = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, CommandFacts]]
 """Run the command of that name on a host with these slots. Trouble is a blind fact."""
 
-Together = Callable[[Sequence[Party], Say], Awaitable["Joint"]]
+JointRunner = Callable[[Sequence[CheckParticipant], RunNamedCommand], Awaitable["JointResult"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointResult:
     """What a check of several hosts found of each, and how long it took from the first command to the last."""
 
     facts: Mapping[str, Sequence[Fact]]
@@ -163,7 +163,7 @@ class Check:
     cap: int = 4 * MIB
     tool: str = ""
     """What must be installed for it and how to get it, in one sentence."""
-    together: "Together | None" = None
+    together: "JointRunner | None" = None
     """Runs the commands of a check of scope pair or group: which of them where, and what the answers mean together."""
     settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
     statuses: frozenset[int] | None = None
@@ -181,35 +181,35 @@ class Check:
         """The commands that are asked of themselves."""
         return tuple(command for command in self.commands if not command.stands_in_for)
 
-    def stand_in(self, command: Command) -> Command | None:
+    def find_stand_in(self, command: Command) -> Command | None:
         """What is asked in the place of a command whose output was cut; None where there is nothing of the kind."""
         return next((other for other in self.commands if other.stands_in_for == command.name), None)
 
-    def read(self, text: str) -> tuple[Reading, ...]:
+    def parse_output(self, text: str) -> tuple[ParsedFact, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.
 
         Never raises: a text of no known shape, or of a known shape but broken, is one `unreadable` fact with the reason.
         """
-        text = clean(text)
-        facts = self._read(text)
-        if DAMAGED not in text or self.damage == "ignore":
+        text = clean_output(text)
+        facts = self._parse_by_formats(text)
+        if REPLACEMENT_CHAR not in text or self.damage == "ignore":
             return facts
-        why = blind(self.id, Status.UNREADABLE, "it holds bytes that are no UTF-8, so what was read of it may lack something")
-        whole = (fact for fact in facts if DAMAGED not in f"{fact.device} {fact.value}")
+        why = build_unobserved_fact(self.id, Status.UNREADABLE, "it holds bytes that are no UTF-8, so what was read of it may lack something")
+        whole = (fact for fact in facts if REPLACEMENT_CHAR not in f"{fact.device} {fact.value}")
         return (*whole, why) if self.damage == "tell" else (why,)
 
-    def _read(self, text: str) -> tuple[Reading, ...]:
+    def _parse_by_formats(self, text: str) -> tuple[ParsedFact, ...]:
         for shape in self.formats:
             if shape.sniff(text):
                 try:
-                    return few(self.id, shape.parse(text))
+                    return limit_facts(self.id, shape.parse(text))
                 except Unreadable as why:
-                    return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
                 except (ValueError, ArithmeticError) as why:  # a number that no machine has
-                    return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(why).split())[:120]}"),)
-        return (blind(self.id, Status.UNREADABLE, _not_ours(self.id, text)),)
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(why).split())[:120]}"),)
+        return (build_unobserved_fact(self.id, Status.UNREADABLE, _describe_foreign_output(self.id, text)),)
 
 
-def _not_ours(check: str, text: str) -> str:
-    first = next((line.strip() for line in lines_in(text) if line.strip()), "")
+def _describe_foreign_output(check: str, text: str) -> str:
+    first = next((line.strip() for line in split_lines(text) if line.strip()), "")
     return f"not the output of {check}: {first[:120]!r}" if first else f"empty output of {check}"

@@ -10,22 +10,22 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks import kubernetes
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "sched"
-_STATE = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
-_REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
-_UNKNOWN = re.compile(r"Node \S{1,80} not found|Invalid node name")
-_RUNS = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
-HOLD_NODES, MOST_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
-_REJECTED = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
+_STATE_PATTERN = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
+_REASON_PATTERN = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
+_UNKNOWN_PATTERN = re.compile(r"Node \S{1,80} not found|Invalid node name")
+_RUNNING_JOB_PATTERN = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
+NODE_HOLDING_STATES, MAX_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
+_REJECTED_PATTERN = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
 """How commands end where the controller takes no credential of this host."""
-_NO_ACCOUNTS = re.compile(r"accounting storage is disabled", re.IGNORECASE)
+_NO_ACCOUNTS_PATTERN = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
-TROUBLES: Mapping[str, str] = {
+SLURM_ERRORS: Mapping[str, str] = {
     r"munge|[Pp]rotocol authentication error|Invalid authentication credential": "munge does not vouch for this node (is munged up, here and there?)",
     r"Zero Bytes were transmitted or received": "the controller (slurmctld) hangs up on this host (does it have the same munge key and the right time?)",
     r"Problem talking to the database|slurm_persist_conn|Unable to connect to database": "the accounting database (slurmdbd) does not answer",
@@ -34,7 +34,7 @@ TROUBLES: Mapping[str, str] = {
 }
 """Why Slurm could not be asked, in the same words on every host, by what its commands print (22.05 to 24.05). The first that fits counts."""
 
-OWN_WORDS: Mapping[str, str] = {
+SLURM_REASONS: Mapping[str, str] = {
     r"gres/gpu\S* count (?:reported lower than configured|too low)": "gpus_missing",
     r"Kill task failed": "kill_task_failed",
     r"Not responding": "not_responding",
@@ -44,14 +44,14 @@ OWN_WORDS: Mapping[str, str] = {
     r"Low (?:RealMemory|TmpDisk|CPUs|socket|Cores)|(?:RealMemory|CPUs) count": "hardware_missing",
 }
 """Reasons that Slurm itself gives a node (slurmctld and slurmd, 22.05 to 24.05), whoever stands behind them: nobody planned those."""
-OUT_OF_SERVICE = (
+OUT_OF_SERVICE_WORDS = (
     *("DOWN", "DRAIN", "FAIL", "INVAL", "MAINT", "NOT_RESPONDING", "NO_RESPOND", "RESERVED", "POWER", "REBOOT", "BLOCKED", "FUTURE"),
     *("ERROR", "UNKNOWN", "NotReady", "SchedulingDisabled", "Pressure"),
 )
 """Words in the state of a node that takes no jobs, or not everybody's: Slurm's and Kubernetes'."""
-OURS = "rackmedic:"
+OWN_REASON_PREFIX = "rackmedic:"
 """How the reasons begin that RackMedic itself gives where it takes a node out of service."""
-_JOB = re.compile(
+_JOB_PATTERN = re.compile(
     r"(?P<job>\d{1,12}(?:_\d{1,9})?)\|(?P<state>[A-Z_]{2,20})(?: by (?P<uid>\d{1,10}))?\|(?P<exit>\d{1,3}:\d{1,3})\|"
     r"(?P<started>[0-9T:-]{1,25}|Unknown)\|(?P<ended>[0-9T:-]{1,25}|Unknown)\s*$"
 )
@@ -63,36 +63,36 @@ def is_node(text: str) -> bool:
     return (
         ("NodeName=" in head and "State=" in head)
         or (head.lstrip().startswith("{") and '"nodes"' in head)
-        or bool(_UNKNOWN.search(head) or _trouble(head))
+        or bool(_UNKNOWN_PATTERN.search(head) or _explain_slurm_error(head))
     )
 
 
 def parse_node(text: str) -> Sequence[Fact]:
     """State and reason. A node that Slurm does not know, or no Slurm, is said so."""
     if text.lstrip().startswith("{"):
-        return _json_node(text)
-    row = _STATE.search(text)
+        return _parse_json_node(text)
+    row = _STATE_PATTERN.search(text)
     if row is None:
-        unknown = _UNKNOWN.search(text)
+        unknown = _UNKNOWN_PATTERN.search(text)
         if unknown is not None:
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
-        if trouble := _trouble(text):
+        if trouble := _explain_slurm_error(text):
             refused = (
-                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])] if (said := _REJECTED.search(text[:8192])) else []
+                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])] if (said := _REJECTED_PATTERN.search(text[:8192])) else []
             )
-            return [blind(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}"), *refused]
+            return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}"), *refused]
         raise Unreadable("a node without its State")
-    reason = _REASON.search(text)
+    reason = _REASON_PATTERN.search(text)
     words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
-    return _node(words, reason[1] if reason else "", *((reason[2] or "", reason[3] or "") if reason else ()))
+    return _build_node_facts(words, reason[1] if reason else "", *((reason[2] or "", reason[3] or "") if reason else ()))
 
 
-def _trouble(text: str) -> str:
+def _explain_slurm_error(text: str) -> str:
     """Why Slurm could not be asked; empty where it could."""
-    return next((says for pattern, says in TROUBLES.items() if re.search(pattern, text[:8192])), "")
+    return next((says for pattern, says in SLURM_ERRORS.items() if re.search(pattern, text[:8192])), "")
 
 
-def _json_node(text: str) -> list[Fact]:
+def _parse_json_node(text: str) -> list[Fact]:
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as why:
@@ -106,70 +106,70 @@ def _json_node(text: str) -> list[Fact]:
     since = node.get("reason_changed_at")
     since = since.get("number") if isinstance(since, Mapping) else since
     at = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(since, int) and 0 < since < 1 << 33 else ""
-    return _node(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), at)
+    return _build_node_facts(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), at)
 
 
-def _node(words: Sequence[str], reason: str, by: str = "", since: str = "") -> list[Fact]:
+def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: str = "") -> list[Fact]:
     state = "+".join(dict.fromkeys(words))[:120]
     reason = " ".join(reason.split())[:300]
     line = f"State={state}" + (f" Reason={reason}" if reason else "")
     reason = "" if reason.lower() in ("none", "(null)") else reason
-    told = next((name for pattern, name in OWN_WORDS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
+    told = next((name for pattern, name in SLURM_REASONS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
     who = {name: value for name, value in (("by", by[:64]), ("since", since[:40])) if value and reason}
     if not reason:
         return [Fact(CHECK, "sched.state", state, line=line)]
     return [
-        Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.why_out(reason, **who), **who}),
+        Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **who), **who}),
         Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": told} if told else {}), **who}),
     ]
 
 
 def is_jobs(text: str) -> bool:
     """Whether rows of `sacct -n -P` stand at the beginning."""
-    return any(_JOB.match(line) for line in lines_in(text[:4096])[:20])
+    return any(_JOB_PATTERN.match(line) for line in split_lines(text[:4096])[:20])
 
 
-def is_running(text: str) -> bool:
+def is_running_jobs(text: str) -> bool:
     """Whether rows of the queue stand at the beginning."""
-    return any(_RUNS.match(line) for line in lines_in(text[:2048])[:5])
+    return any(_RUNNING_JOB_PATTERN.match(line) for line in split_lines(text[:2048])[:5])
 
 
-def parse_running(text: str) -> Sequence[Fact]:
+def parse_running_jobs(text: str) -> Sequence[Fact]:
     """The jobs that the scheduler runs on the node; where it keeps them in no cgroup, no process says so itself."""
-    rows = [row for row in map(_RUNS.match, lines_in(text)) if row]
-    jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in HOLD_NODES))
+    rows = [row for row in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if row]
+    jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in NODE_HOLDING_STATES))
     if not jobs:
         return []
     return [
         Fact(
             CHECK,
             "sched.running",
-            [*jobs][:MOST_JOBS],
+            [*jobs][:MAX_JOBS],
             line=rows[0][0].strip()[:200],
             attrs={"users": sorted({row[3] for row in rows})[:8]},
         )
     ]
 
 
-def without_accounts(text: str) -> Sequence[Fact]:
+def parse_no_accounting(text: str) -> Sequence[Fact]:
     """Slurm keeps no accounts on this site: an answer."""
     return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
     """How the latest job on the node stands."""
-    rows = [row for row in map(_JOB.match, lines_in(text)) if row]
+    rows = [row for row in map(_JOB_PATTERN.match, split_lines(text)) if row]
     last = max(rows, key=lambda row: (row["started"] != "Unknown", row["started"]))
     attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}
     return [Fact(CHECK, "sched.job", last["state"], line=last[0].strip(), attrs=attrs)]
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def drop_repeated_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """What both commands could not is said once."""
     return list({(fact.key, fact.line): fact for fact in facts}.values())
 
 
-_ENDED = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,ExitCode,Start,End"
+_ENDED_JOBS_COMMAND = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,ExitCode,Start,End"
 
 CHECKS = (
     Check(
@@ -177,7 +177,7 @@ CHECKS = (
         asks="What does the scheduler say of the node and of the last job on it?",
         commands=(
             Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True, scheduler="slurm"),
-            Command("ended", tuple(_ENDED.split()), optional=True, scheduler="slurm"),
+            Command("ended", tuple(_ENDED_JOBS_COMMAND.split()), optional=True, scheduler="slurm"),
             Command("running", ("squeue", "-h", "-w", "{node}", "-o", "%A,%T,%u"), optional=True, scheduler="slurm"),
             *kubernetes.COMMANDS,
         ),
@@ -185,13 +185,13 @@ CHECKS = (
             *kubernetes.FORMATS,
             Format("scontrol show node", is_node, parse_node),
             Format("sacct", is_jobs, parse_jobs),
-            Format("squeue", is_running, parse_running),
-            Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS.search(text[:400])), without_accounts),
+            Format("squeue", is_running_jobs, parse_running_jobs),
+            Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS_PATTERN.search(text[:400])), parse_no_accounting),
         ),
         establishes=("sched.state", "sched.reason", "sched.job", "sched.running", "sched.pods", "sched.gpus", "base.answer"),
         seconds=2.0,
         damage="ignore",
         without="sched.state",
-        settle=settle,
+        settle=drop_repeated_facts,
     ),
 )

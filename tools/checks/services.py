@@ -13,31 +13,31 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kb.logs.timestamps import Prefix, split
-from kb.scan import lines_in
-from tools.checks.lines import WITHOUT_ENTRIES
-from tools.checks.not_understood import not_understood, telling_lines
+from kb.logs.timestamps import LinePrefix, split_prefix
+from kb.scan import split_lines
+from tools.checks.lines import EMPTY_JOURNAL_FORMAT
+from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "sysd"
 FABRIC_MANAGER = "nvidia-fabricmanager"
-_FIELDS = (
+_UNIT_PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus"),
     *("UnitFileState", "FreezerState", "NRestarts", "ConditionResult"),
 )
 """Properties of a unit that are asked for. An older systemd leaves out those that it does not know."""
-MANY_RESTARTS = 5
+MIN_RESTARTS_REPORTED = 5
 """Times systemd has started a unit again by itself from which it is said to restart though it runs at this moment."""
-NEEDED = frozenset({"slurmd", "slurmctld", "slurmdbd", "munge", "kubelet", "containerd", "crio", "docker", "sssd", "openibd"})
+NEEDED_UNITS = frozenset({"slurmd", "slurmctld", "slurmdbd", "munge", "kubelet", "containerd", "crio", "docker", "sssd", "openibd"})
 """Units without which the scheduler, jobs or the network do not work. One that is enabled and does not run is stopped, whatever its conditions."""
-_FM_LINE = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
-_UNIT = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
-_IDENTIFIER = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
+_FM_LINE_PATTERN = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
+_UNIT_PATTERN = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
+_IDENTIFIER_PATTERN = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
 
 
 @dataclass(frozen=True, slots=True)
-class UnitRow:
+class UnitEventRule:
     """One sentence of a unit. `units`: part of the writer's name, "" for any."""
 
     value: str
@@ -45,53 +45,53 @@ class UnitRow:
     pattern: re.Pattern[str]
 
 
-def _row(value: str, units: str, pattern: str) -> UnitRow:
-    return UnitRow(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
+def _build_event_rule(value: str, units: str, pattern: str) -> UnitEventRule:
+    return UnitEventRule(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
 
 
-EVENTS = (
-    _row("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
-    _row(
+UNIT_EVENT_RULES = (
+    _build_event_rule("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
+    _build_event_rule(
         "fm_nvswitch_fatal",
         "fabric",
         r"NVSwitch (?:non-recoverable |fatal )error \d+|detected NVSwitch fatal|(?<!non-)fatal error.{0,60}NVSwitch",
     ),
-    _row("fm_nothing_to_do", "fabric", r"NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:device|found|detected)|nothing to do"),
-    _row("fm_killed", "fabric", r"process exited.{0,20}code=(?:killed|dumped)(?!.{0,12}TERM)|killed by signal (?!15)"),
-    _row("oom_killed", "", r"failed with result 'oom-kill'|killed by the OOM killer"),
-    _row("upgrade_ran", "unattended apt dnf yum", r"packages that (?:will be|were) upgraded|all upgrades installed|unpacking nvidia"),
-    _row("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
-    _row("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
-    _row("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
-    _row(
+    _build_event_rule("fm_nothing_to_do", "fabric", r"NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:device|found|detected)|nothing to do"),
+    _build_event_rule("fm_killed", "fabric", r"process exited.{0,20}code=(?:killed|dumped)(?!.{0,12}TERM)|killed by signal (?!15)"),
+    _build_event_rule("oom_killed", "", r"failed with result 'oom-kill'|killed by the OOM killer"),
+    _build_event_rule("upgrade_ran", "unattended apt dnf yum", r"packages that (?:will be|were) upgraded|all upgrades installed|unpacking nvidia"),
+    _build_event_rule("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
+    _build_event_rule("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
+    _build_event_rule("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
+    _build_event_rule(
         "no_gpu_driver",
         "docker",
         r"^(?:time=\"[^\"]{1,40}\" )?level=error msg=\"Handler for POST /\S{1,200} returned error: "
         r"could not select device driver \\?\"\\?\" with capabilities: \[\[gpu",
     ),
-    _row(
+    _build_event_rule(
         "driver_timed_out",
         "docker",
         r"^(?:time=\"[^\"]{1,40}\" )?level=error msg=\"Handler for POST /\S{1,200} returned error: OCI runtime create failed: "
         r"[^\"\\]{0,200}nvidia-container-cli: initialization error: driver (?:rpc )?error: timed out",
     ),
-    _row("config_error", "", r"unable to configure the Docker daemon|invalid character .{0,60}daemon\.json"),
-    _row(
+    _build_event_rule("config_error", "", r"unable to configure the Docker daemon|invalid character .{0,60}daemon\.json"),
+    _build_event_rule(
         "config_error",
         "",
         r"config(?:uration)? (?:file )?(?:error|is invalid)|failed to (?:load|parse) config|(?:syntax|parse) error in .{0,80}conf",
     ),
-    _row("slurmd_fatal", "slurm", r"\bfatal: "),
-    _row("module_missing", "fabric imex openibd dcgm", r"module is not loaded|modprobe: (?:FATAL|ERROR)"),
-    _row("imex_error", "imex", r"\[ERROR\]|failed to allocate imex"),
-    _row(
+    _build_event_rule("slurmd_fatal", "slurm", r"\bfatal: "),
+    _build_event_rule("module_missing", "fabric imex openibd dcgm", r"module is not loaded|modprobe: (?:FATAL|ERROR)"),
+    _build_event_rule("imex_error", "imex", r"\[ERROR\]|failed to allocate imex"),
+    _build_event_rule(
         "fm_error",
         "fabric",
         r"^(?:\[\w{1,10}\] )?(?:error: )?(?:failed to (?:open|initialize|set up|configure)|could not|cannot) .{0,120}(?:nvswitch|nvlink|fabric|driver)",
     ),
-    _row("munge_error", "munge", r"(?:^|\] ?)(?:error|emerg|crit(?:ical)?|alert): |failed to|keyfile is insecure"),
-    _row("failed_start", "", r"^Failed to start |Start request repeated too quickly|aborting fabric manager"),
-    _row("failed_start", "", r"failed with result '(?:exit-code|timeout|start-limit-hit|core-dump|signal|protocol)'"),
+    _build_event_rule("munge_error", "munge", r"(?:^|\] ?)(?:error|emerg|crit(?:ical)?|alert): |failed to|keyfile is insecure"),
+    _build_event_rule("failed_start", "", r"^Failed to start |Start request repeated too quickly|aborting fabric manager"),
+    _build_event_rule("failed_start", "", r"failed with result '(?:exit-code|timeout|start-limit-hit|core-dump|signal|protocol)'"),
 )
 """The first row that matches a line has it."""
 
@@ -106,9 +106,9 @@ def parse_units(text: str) -> Sequence[Fact]:
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
-        cells = {name: value for name, sign, value in (line.strip().partition("=") for line in lines_in(block)) if sign and name in _FIELDS}
+        cells = {name: value for name, sign, value in (line.strip().partition("=") for line in split_lines(block)) if sign and name in _UNIT_PROPERTIES}
         if "Id" in cells and "ActiveState" in cells:
-            found.append(_unit(cells))
+            found.append(_build_unit_fact(cells))
         else:
             broken += bool(cells)
     if not found:
@@ -118,18 +118,18 @@ def parse_units(text: str) -> Sequence[Fact]:
     return found
 
 
-def _unit(cells: dict[str, str]) -> Fact:
+def _build_unit_fact(cells: dict[str, str]) -> Fact:
     missing = cells.get("LoadState") == "not-found"
     names = (("SubState", "sub"), ("Result", "result"), ("ExecMainStatus", "exit_status"), ("LoadState", "load"))
     attrs = {short: cells[name][:60] for name, short in names if cells.get(name)}
     line = " ".join(f"{name}={value}" for name, value in cells.items())[:300]
     unit = cells["Id"].removesuffix(".service")[:100]
-    if trouble := _trouble(unit, cells):
+    if trouble := _classify_unit_trouble(unit, cells):
         attrs |= {"trouble": trouble, "restarts": cells.get("NRestarts", "0")[:9]}
     return Fact(CHECK, "service.state", "not-found" if missing else cells["ActiveState"][:40], unit, line=line, attrs=attrs)
 
 
-def _trouble(unit: str, cells: Mapping[str, str]) -> str:
+def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
     """What is wrong with a unit by its own word: failed, masked, broken, restarting, frozen, starting, stopping or stopped; empty where
     nothing is. The fabric manager ends by itself on machines without NVSwitches, so that it does not run is no fault alone."""
     active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
@@ -142,78 +142,78 @@ def _trouble(unit: str, cells: Mapping[str, str]) -> str:
         return "broken"
     if active == "failed":
         return "failed"
-    if sub.startswith("auto-restart") or (restarts[:9].isdigit() and int(restarts[:9]) >= MANY_RESTARTS):
+    if sub.startswith("auto-restart") or (restarts[:9].isdigit() and int(restarts[:9]) >= MIN_RESTARTS_REPORTED):
         return "restarting"
     if cells.get("FreezerState", "").startswith("f"):
         return "frozen"
     if active in ("activating", "deactivating"):
         return "starting" if active == "activating" else "stopping"
     enabled = cells.get("UnitFileState", "").startswith("enabled") and unit != FABRIC_MANAGER
-    return "stopped" if active == "inactive" and enabled and (unit in NEEDED or cells.get("ConditionResult") != "no") else ""
+    return "stopped" if active == "inactive" and enabled and (unit in NEEDED_UNITS or cells.get("ConditionResult") != "no") else ""
 
 
 def is_journal(text: str) -> bool:
     """Whether the first lines are a journal's or the fabric manager's own log."""
-    head = [line for line in lines_in(text[:16384]) if line.strip()][:10]
-    return any(_FM_LINE.match(line) or (split(line).found and split(line).source not in ("", "kernel")) for line in head)
+    head = [line for line in split_lines(text[:16384]) if line.strip()][:10]
+    return any(_FM_LINE_PATTERN.match(line) or (split_prefix(line).found and split_prefix(line).source not in ("", "kernel")) for line in head)
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
     """Events by unit, repeats folded, and the errors that are of no known kind. A journal without any says so."""
-    groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
+    groups: dict[tuple[str, str], list[tuple[LinePrefix, str]]] = {}
     unknown: list[str] = []
-    telling = frozenset(telling_lines(text))
-    for line in lines_in(text):
+    telling = frozenset(iter_trouble_lines(text))
+    for line in split_lines(text):
         known = False
-        for value, unit, prefix in _events(line):
+        for value, unit, prefix in _find_events(line):
             known = True
             groups.setdefault((value, unit), []).append((prefix, line))
         if not known and _is_error(line, telling):
             unknown.append(line)
-    found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]
-    found += not_understood(CHECK, unknown)
+    found = [_fold_events(value, unit, lines) for (value, unit), lines in groups.items()]
+    found += build_not_understood_facts(CHECK, unknown)
     return found or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
 
 
-def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
-    if own := _FM_LINE.match(line):
-        prefix, unit = Prefix(None, "", own[1], "nvidia-fabricmanager"), "nvidia-fabricmanager"
+def _find_events(line: str) -> Iterable[tuple[str, str, LinePrefix]]:
+    if own := _FM_LINE_PATTERN.match(line):
+        prefix, unit = LinePrefix(None, "", own[1], "nvidia-fabricmanager"), "nvidia-fabricmanager"
     else:
-        prefix = split(line)
-        unit = _unit_name(line, prefix)
+        prefix = split_prefix(line)
+        unit = _find_unit_name(line, prefix)
     if not unit:
         return []
     message = prefix.message[:2000]
-    return [(row.value, unit, prefix) for row in _rows_of(unit, prefix.source) if row.pattern.search(message)][:1]
+    return [(row.value, unit, prefix) for row in _list_rules_for(unit, prefix.source) if row.pattern.search(message)][:1]
 
 
-_ERROR = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
+_ERROR_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 
 
 def _is_error(line: str, telling: Collection[str]) -> bool:
     """Whether its writer calls a line an error: by its priority, where the journal gives one, else by its words."""
     if line.startswith("{"):
-        return _ERROR.search(line) is not None
-    return line in telling and split(line).source not in ("", "kernel")
+        return _ERROR_PATTERN.search(line) is not None
+    return line in telling and split_prefix(line).source not in ("", "kernel")
 
 
 @lru_cache(256)
-def _rows_of(unit: str, source: str) -> tuple[UnitRow, ...]:
-    return tuple(row for row in EVENTS if any(name in unit or name in source for name in row.units))
+def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
+    return tuple(row for row in UNIT_EVENT_RULES if any(name in unit or name in source for name in row.units))
 
 
-def _unit_name(line: str, prefix: Prefix) -> str:
+def _find_unit_name(line: str, prefix: LinePrefix) -> str:
     """The unit a line is about: named by systemd at the line's beginning, else the one that wrote it."""
     about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
     if about or prefix.source == "systemd":
         return about[1] if about else "systemd"
     if line.startswith("{"):
-        unit = _UNIT.search(line) or _IDENTIFIER.search(line)
+        unit = _UNIT_PATTERN.search(line) or _IDENTIFIER_PATTERN.search(line)
         return unit[1].removesuffix(".service") if unit else ""
     return {"nv-fabricmanager": "nvidia-fabricmanager", "dockerd": "docker"}.get(prefix.source, prefix.source)
 
 
-def _folded(value: str, unit: str, lines: Sequence[tuple[Prefix, str]]) -> Fact:
+def _fold_events(value: str, unit: str, lines: Sequence[tuple[LinePrefix, str]]) -> Fact:
     times = sorted(prefix.time for prefix, _ in lines if prefix.time)
     attrs: dict[str, object] = {"text": lines[0][0].message[:300], "count": len(lines)}
     if times:
@@ -222,46 +222,46 @@ def _folded(value: str, unit: str, lines: Sequence[tuple[Prefix, str]]) -> Fact:
     return Fact(CHECK, "service.event", value, unit, line=lines[0][0].message[:500], attrs=attrs, time=time, boot_id=lines[0][0].boot_id)
 
 
-ALSO_CALLED: Mapping[str, str] = {"chrony": "chronyd"}
+UNIT_ALIASES: Mapping[str, str] = {"chrony": "chronyd"}
 """Units that some distributions call otherwise. Debian's is `chrony`; `chronyd` is an alias that goes when it is disabled."""
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def drop_missing_units(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Of a unit with two names the one that the host has; where it has neither, the common one. Of what only some sites have, nothing is said
     where it is not."""
     missing = {fact.device or "" for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
-    needless = {common if other not in missing and common in missing else other for other, common in ALSO_CALLED.items()} & missing
-    needless |= missing & set(_OF_SOME_SITES.split())
+    needless = {common if other not in missing and common in missing else other for other, common in UNIT_ALIASES.items()} & missing
+    needless |= missing & set(_OPTIONAL_UNITS.split())
     return [fact for fact in facts if fact.device not in needless or fact.value != "not-found"]
 
 
-_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd chrony slurmd"
-_OF_SOME_SITES = (
+_COMMON_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd chrony slurmd"
+_OPTIONAL_UNITS = (
     "munge containerd crio kubelet sssd nvidia-imex slurmctld slurmdbd autofs systemd-resolved systemd-timesyncd ntpd ntpsec "
     "opensm beegfs-client weka-agent gpfs"
 )
-_WRITERS = "nvidia-fabricmanager nvidia-persistenced docker openibd slurmd unattended-upgrades apt-daily-upgrade"
-_SHOW = ("systemctl", "show", "--no-pager", "-p", ",".join(_FIELDS))
-_JOURNAL = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY --no-pager --since=-24h -n 400"
+_JOURNAL_UNITS = "nvidia-fabricmanager nvidia-persistenced docker openibd slurmd unattended-upgrades apt-daily-upgrade"
+_SHOW_COMMAND = ("systemctl", "show", "--no-pager", "-p", ",".join(_UNIT_PROPERTIES))
+_JOURNAL_COMMAND = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY --no-pager --since=-24h -n 400"
 
 CHECKS = (
     Check(
         id="sysd",
         asks="Do the services that GPU jobs need run, and what did they say?",
         commands=(
-            Command("units", (*_SHOW, *(f"{unit}.service" for unit in f"{_UNITS} {_OF_SOME_SITES}".split()))),
+            Command("units", (*_SHOW_COMMAND, *(f"{unit}.service" for unit in f"{_COMMON_UNITS} {_OPTIONAL_UNITS}".split()))),
             Command(
                 "journal",
-                (*_JOURNAL.split(), *(word for unit in _WRITERS.split() for word in ("-u", unit))),
+                (*_JOURNAL_COMMAND.split(), *(word for unit in _JOURNAL_UNITS.split() for word in ("-u", unit))),
                 privileged=True,
                 optional=True,
             ),
         ),
-        formats=(Format("systemctl show", is_units, parse_units), WITHOUT_ENTRIES, Format("journal", is_journal, parse_journal)),
+        formats=(Format("systemctl show", is_units, parse_units), EMPTY_JOURNAL_FORMAT, Format("journal", is_journal, parse_journal)),
         establishes=("service.state", "service.event", "check.not_understood"),
         seconds=3.0,
         partial=True,
         damage="tell",
-        settle=settle,
+        settle=drop_missing_units,
     ),
 )

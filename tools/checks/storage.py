@@ -10,13 +10,13 @@ answer /home timeout
 import re
 from collections.abc import Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks import web
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "store"
-SHARED = (
+SHARED_FILE_SYSTEMS = (
     *("nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "gpfs", "wekafs", "ceph", "panfs", "vast", "glusterfs", "9p"),
     *("virtiofs", "afs", "ocfs2", "gfs2", "pvfs2", "orangefs", "coda", "fuse", "fuse.sshfs", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse"),
     *("fuse.blobfuse", "fuse.blobfuse2", "fuse.goofys", "fuse.geesefs", "fuse.rclone", "fuse.mountpoint-s3", "fuse.glusterfs", "fuse.ceph"),
@@ -24,7 +24,7 @@ SHARED = (
     *("fuse.objectivefs", "fuse.quobyte", "fuse.mfs", "fuse.lizardfs", "fuse.hdfs", "fuse.ossfs", "fuse.cosfs", "fuse.obsfs", "fuse.weed"),
 )
 """File systems that another machine or a program answers for, and that hang where it does not. `df` asks none of them together with disks."""
-LOCAL_FUSE = (
+LOCAL_FUSE_FILE_SYSTEMS = (
     *("fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll", "fuse.fuse-overlayfs"),
     *(
         "fuse.ntfs-3g",
@@ -39,29 +39,29 @@ LOCAL_FUSE = (
     "fuse.xdg-document-portal",
 )
 """File systems in user space that are of the host itself. All others are asked like shared ones."""
-_MOUNT = re.compile(r"mount (/\S{0,300}) ([a-z0-9._-]{1,30})\s*$")
-_UNASKED = re.compile(r"unasked (\d{1,6})\s*$")
-_ANSWER = re.compile(r"answer (/\S{0,300}) (ok|timeout|stale|error)(?: (.{0,200}))?\s*$")
+_MOUNT_PATTERN = re.compile(r"mount (/\S{0,300}) ([a-z0-9._-]{1,30})\s*$")
+_UNASKED_PATTERN = re.compile(r"unasked (\d{1,6})\s*$")
+_ANSWER_PATTERN = re.compile(r"answer (/\S{0,300}) (ok|timeout|stale|error)(?: (.{0,200}))?\s*$")
 
 
 def is_mounts(text: str) -> bool:
     """Whether the first line is the kit's on a mount."""
-    return _MOUNT.match(text.lstrip("\n").split("\n", 1)[0]) is not None
+    return _MOUNT_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
     """One fact a mount. The last one named without an answer is the one on which the look itself got stuck."""
     kinds: dict[str, str] = {}
     answers: dict[str, tuple[str, str, str]] = {}
-    for line in lines_in(text):
-        if row := _MOUNT.match(line):
+    for line in split_lines(text):
+        if row := _MOUNT_PATTERN.match(line):
             kinds[row[1]] = row[2]
-        elif (row := _ANSWER.match(line)) and row[1] in kinds:
+        elif (row := _ANSWER_PATTERN.match(line)) and row[1] in kinds:
             answers[row[1]] = (row[2], row[3] or "", line.strip())
     found = []
-    unasked = next((row[1] for row in map(_UNASKED.match, lines_in(text)) if row), "")
+    unasked = next((row[1] for row in map(_UNASKED_PATTERN.match, split_lines(text)) if row), "")
     if unasked:
-        found.append(blind(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
     for mount, kind in kinds.items():
         value, words, line = answers.get(mount, ("timeout", "", f"{mount}: no answer"))
         attrs = {"fstype": kind} | ({"text": words} if words else {})
@@ -69,7 +69,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     return found
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Nothing shared is mounted, or the node has no kit to ask it."""
     if not facts or any(fact.key == "store.mount" or fact.status.blind for fact in facts):
         return facts
@@ -82,12 +82,12 @@ CHECKS = (
         asks="Do the shared file systems and the object store answer?",
         commands=(
             Command("mounts", ("rackmedic-look", "mounts"), privileged=True, optional=True),
-            web.asks("object", "object_store"),
+            web.build_headers_command("object", "object_store"),
         ),
-        formats=(Format("shared mounts", is_mounts, parse_mounts), web.reads(CHECK, "store.object")),
+        formats=(Format("shared mounts", is_mounts, parse_mounts), web.build_headers_format(CHECK, "store.object")),
         establishes=("store.mount", "store.object", "check.no_target"),
         seconds=5.0,
         timeout=30.0,
-        settle=settle,
+        settle=add_absent_mounts,
     ),
 )

@@ -11,104 +11,104 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "fabric"
-_MANAGER = re.compile(r"sminfo: sm lid \d{1,5} sm guid 0x[0-9a-f]{1,16},.{0,80}\bSMINFO_([A-Z]{1,20})")
-_NO_MANAGER = re.compile(r"sminfo: iberror: failed: query|sminfo: iberror: .{0,40}query failed")
-_NO_PORT = re.compile(
+_MANAGER_PATTERN = re.compile(r"sminfo: sm lid \d{1,5} sm guid 0x[0-9a-f]{1,16},.{0,80}\bSMINFO_([A-Z]{1,20})")
+_NO_MANAGER_PATTERN = re.compile(r"sminfo: iberror: failed: query|sminfo: iberror: .{0,40}query failed")
+_NO_PORT_PATTERN = re.compile(
     r"(?:sminfo|iblinkinfo|ibwarn): .{0,80}(?:can't open UMAD port|Failed to open|can't find|No such device|open_port)", re.IGNORECASE
 )
-_LINK = re.compile(
+_LINK_PATTERN = re.compile(
     r"\s*0x(?P<guid>[0-9a-f]{1,16}) +\"(?P<name>.{0,80}?)\" +(?P<lid>\d{1,5}) +(?P<port>\d{1,3})\[ *\] ==\( *"
     r"(?P<speed>\d{1,2}X +[\d.]{1,12} Gbps) +Active/ +LinkUp\) *==> +0x[0-9a-f]{1,16} +\d{1,5} +\d{1,3}\[ *\] \"(?P<peer>.{0,80}?)\" \((?P<says>.{0,80}?)\)\s*$"
 )
-_UNSEEN = re.compile(r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$")
-Row = re.Match[str]
-_ADAPTER = re.compile(r"\bmlx\d_\d|\bHCA-?\d|ConnectX|Aggregation", re.IGNORECASE)
+_UNOBSERVED_LINK_PATTERN = re.compile(r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$")
+LinkRow = re.Match[str]
+_ADAPTER_PATTERN = re.compile(r"\bmlx\d_\d|\bHCA-?\d|ConnectX|Aggregation", re.IGNORECASE)
 """What a port's far end is called when it is no switch's."""
 
 
 def is_manager(text: str) -> bool:
     """Whether sminfo or the library below it wrote this."""
     head = text[:2000]
-    return bool(_MANAGER.search(head) or _NO_MANAGER.search(head) or _NO_PORT.search(head))
+    return bool(_MANAGER_PATTERN.search(head) or _NO_MANAGER_PATTERN.search(head) or _NO_PORT_PATTERN.search(head))
 
 
 def parse_manager(text: str) -> Sequence[Fact]:
     """The subnet manager's state. Silence of the manager is an answer; a host without a port to ask from is another."""
-    if row := _MANAGER.search(text):
+    if row := _MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", row[1], line=row[0][:200])]
-    if silent := _NO_MANAGER.search(text):
+    if silent := _NO_MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", "none", line=silent[0])]
-    why = _NO_PORT.search(text)
+    why = _NO_PORT_PATTERN.search(text)
     return [Fact(CHECK, "check.skipped", "no_device", line=f"no InfiniBand port can be opened to ask from: {why[0] if why else ''}"[:300])]
 
 
 def is_links(text: str) -> bool:
     """Whether lines of `iblinkinfo -l` stand in the text."""
-    return any(_LINK.match(line) for line in lines_in(text))
+    return any(_LINK_PATTERN.match(line) for line in split_lines(text))
 
 
 def parse_links(text: str) -> Sequence[Fact]:
     """The switch with most adapters behind it is the leaf; its links to them are their hosts' business. A link whose far end iblinkinfo did
     not come to ("Port not available") was not seen, and where no other leads to a switch nothing is known of them."""
-    rows = [row for row in map(_LINK.match, lines_in(text)) if row]
-    leaf = _leaf_of(rows)
+    rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
+    leaf = _find_leaf(rows)
     if not leaf:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
-    up = [row for row in rows if _name(row) == leaf and row["peer"] and not _ADAPTER.search(row["peer"])]
-    unseen = [line.strip() for line in lines_in(text) if (row := _UNSEEN.match(line)) and row["name"].strip()[:60] == leaf]
-    slow = _degraded(rows, up)
-    shown = (slow or up or [row for row in rows if _name(row) == leaf])[0][0].strip()[:300]
+    up = [row for row in rows if _get_switch_name(row) == leaf and row["peer"] and not _ADAPTER_PATTERN.search(row["peer"])]
+    unseen = [line.strip() for line in split_lines(text) if (row := _UNOBSERVED_LINK_PATTERN.match(line)) and row["name"].strip()[:60] == leaf]
+    slow = _find_degraded_links(rows, up)
+    shown = (slow or up or [row for row in rows if _get_switch_name(row) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}
     named = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs)
-    return [named, *_uplinks(leaf, up, slow, unseen, shown)]
+    return [named, *_build_uplink_facts(leaf, up, slow, unseen, shown)]
 
 
-def _degraded(rows: Sequence[Row], up: Sequence[Row]) -> list[Row]:
+def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
     """Links to other switches that could do more, the narrowest first. Where that is said of every link there is, adapters' too, the parts are
     made for more than the site uses, and only a link that carries less than another one does is degraded."""
     could = [row for row in up if "Could be" in row["says"]]
     if all("Could be" in row["says"] for row in rows):
-        most = max(map(_carries, rows))
-        could = [row for row in could if _carries(row) < most]
+        most = max(map(_compute_link_gbps, rows))
+        could = [row for row in could if _compute_link_gbps(row) < most]
     return sorted(could, key=lambda row: int(row["speed"].partition("X")[0]))
 
 
-def _carries(row: Row) -> float:
+def _compute_link_gbps(row: LinkRow) -> float:
     """Gbit/s of all lanes."""
     lanes, _, rate = row["speed"].partition("X")
     return int(lanes) * float(rate.split()[0][:9].rstrip("."))
 
 
-def _uplinks(leaf: str, up: Sequence[Row], slow: Sequence[Row], unseen: Sequence[str], shown: str) -> list[Fact]:
+def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow], unseen: Sequence[str], shown: str) -> list[Fact]:
     """How many links to other switches are degraded, and of how many that cannot be said."""
     attrs = {"leaf": leaf, "uplinks": len(up)}
-    worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _could(slow[0]["says"])} if slow else {}
+    worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _parse_possible_width(slow[0]["says"])} if slow else {}
     found = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
     if unseen:
         why = f"{len(unseen)} links of {leaf} could not be followed, first {' '.join(unseen[0].split())}"
-        found.append(blind(CHECK, Status.UNREADABLE, why[:300]))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, why[:300]))
     elif not up:
         found.append(Fact(CHECK, "fabric.degraded", status=Status.ABSENT, line=f"{leaf} has no link to another switch", attrs=attrs))
     return found
 
 
-def _leaf_of(rows: Sequence[Row]) -> str:
+def _find_leaf(rows: Sequence[LinkRow]) -> str:
     """Spines carry an adapter or two, of their manager, and may have more links listed than the leaf."""
-    switches = [row for row in rows if not _ADAPTER.search(row["name"])]
-    adapters = Counter(_name(row) for row in switches if _ADAPTER.search(row["peer"] or ""))
-    return (adapters or Counter(map(_name, switches))).most_common(1)[0][0] if switches else ""
+    switches = [row for row in rows if not _ADAPTER_PATTERN.search(row["name"])]
+    adapters = Counter(_get_switch_name(row) for row in switches if _ADAPTER_PATTERN.search(row["peer"] or ""))
+    return (adapters or Counter(map(_get_switch_name, switches))).most_common(1)[0][0] if switches else ""
 
 
-def _name(row: Row) -> str:
+def _get_switch_name(row: LinkRow) -> str:
     return row["name"].strip()[:60]
 
 
-def _could(says: str) -> str:
+def _parse_possible_width(says: str) -> str:
     """`4X` of `Could be 4X`."""
     return next(iter(says.partition("Could be")[2].split()), "better")
 

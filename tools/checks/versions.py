@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.catalogues.nccl import known_bad
-from tools.checks.containers import answers
-from tools.checks.lines import objects
+from kb.catalogues.nccl import find_known_bad
+from tools.checks.containers import split_container_answers
+from tools.checks.lines import parse_json_lines
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
@@ -28,42 +28,42 @@ PROBE = "exec({!r})".format(  # one word without a line break or a character tha
     "print(json.dumps(dict(said if isinstance(said, dict) else dict(error=said), rackmedic='vers'), default=str))"
 )
 """Nothing in it comes from anywhere else."""
-_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,5}){0,3}[A-Za-z0-9.+_-]{0,40}")
-_CUDNN = re.compile(r"compiled\s+against \((\d+), (\d+), (\d+)\) but found runtime version \((\d+), (\d+), (\d+)\)")
-_BUILT_FOR = re.compile(r"torch(\d{1,2}\.\d{1,2})")
+_VERSION_PATTERN = re.compile(r"\d{1,4}(?:\.\d{1,5}){0,3}[A-Za-z0-9.+_-]{0,40}")
+_CUDNN_PATTERN = re.compile(r"compiled\s+against \((\d+), (\d+), (\d+)\) but found runtime version \((\d+), (\d+), (\d+)\)")
+_BUILT_FOR_PATTERN = re.compile(r"torch(\d{1,2}\.\d{1,2})")
 
 
-def is_answer(text: str) -> bool:
+def is_versions(text: str) -> bool:
     """Whether an answer to the question stands in the text."""
     return '"rackmedic": "vers"' in text
 
 
-def parse_answer(text: str) -> Sequence[Fact]:
+def parse_versions(text: str) -> Sequence[Fact]:
     """One set of versions for the host, or for each container that the kit asked."""
-    framed = list(answers(text))
+    framed = list(split_container_answers(text))
     parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
-    rows = [(row, device) for device, said in parts if (row := _answer(said))]
-    found = [fact for row, device in rows for fact in _versions(row, device)]
+    rows = [(row, device) for device, said in parts if (row := _find_answer(said))]
+    found = [fact for row, device in rows for fact in _build_version_facts(row, device)]
     return found or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
 
 
-def _answer(text: str) -> Mapping[str, Any] | None:
-    return next((row for row in objects(text) if row.get("rackmedic") == "vers"), None)
+def _find_answer(text: str) -> Mapping[str, Any] | None:
+    return next((row for row in parse_json_lines(text) if row.get("rackmedic") == "vers"), None)
 
 
-def _versions(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
+def _build_version_facts(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
     cudnn = str(row.get("cudnn", ""))
-    mismatch = _CUDNN.search(cudnn)
+    mismatch = _CUDNN_PATTERN.search(cudnn)
     values = {
-        "vers.torch": _text(row.get("torch")),
-        "vers.cuda": _text(row.get("cuda")),
-        "vers.cudnn": ".".join(mismatch.groups()[3:]) if mismatch else _cudnn(row.get("cudnn")),
-        "vers.nccl": _nccl(row.get("nccl")),
+        "vers.torch": _parse_version_text(row.get("torch")),
+        "vers.cuda": _parse_version_text(row.get("cuda")),
+        "vers.cudnn": ".".join(mismatch.groups()[3:]) if mismatch else _format_cudnn_version(row.get("cudnn")),
+        "vers.nccl": _format_nccl_version(row.get("nccl")),
     }
     for key, value in values.items():
         if value:
             yield Fact(CHECK, key, value, device, line=f"{key.removeprefix('vers.')} {value}")
-    for bad in known_bad(values["vers.nccl"]):
+    for bad in find_known_bad(values["vers.nccl"]):
         attrs = {"version": values["vers.nccl"], "fixed": bad.fixed, "where": bad.where, "meaning": bad.meaning, "source": bad.source}
         line = f"NCCL {values['vers.nccl']}: {bad.meaning} ({bad.source})"
         yield Fact(CHECK, "vers.nccl_known_bad", bad.effect, device, line=line, attrs=attrs)
@@ -74,22 +74,22 @@ def _versions(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
     archs = [word for word in str(row.get("archs") or "").split()[:40] if re.fullmatch(r"(?:sm|compute)_\d{2,3}[af]?", word)]
     if archs:
         yield Fact(CHECK, "vers.archs", archs, device, line=f"built for {' '.join(archs)}"[:300])
-    yield from _extension(str(row.get("flash_attn", "")), values["vers.torch"], device)
+    yield from _build_extension_facts(str(row.get("flash_attn", "")), values["vers.torch"], device)
 
 
-def _extension(version: str, torch: str, device: str | None) -> Iterator[Fact]:
+def _build_extension_facts(version: str, torch: str, device: str | None) -> Iterator[Fact]:
     """A wheel that names the PyTorch it was built for."""
-    built = _BUILT_FOR.search(version)
+    built = _BUILT_FOR_PATTERN.search(version)
     if built and torch and not re.match(re.escape(built[1]) + r"(?:\.|$|\+)", torch):
         attrs = {"built_for": built[1], "torch": torch}
         yield Fact(CHECK, "vers.extension_mismatch", "flash_attn", device, line=f"flash_attn {version[:80]}, torch {torch}", attrs=attrs)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) and _VERSION.fullmatch(value) else ""
+def _parse_version_text(value: Any) -> str:
+    return value if isinstance(value, str) and _VERSION_PATTERN.fullmatch(value) else ""
 
 
-def _cudnn(value: Any) -> str:
+def _format_cudnn_version(value: Any) -> str:
     """90100 is 9.1.0, 8902 is 8.9.2."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1000 <= value < 10_000_000:
         return ""
@@ -99,7 +99,7 @@ def _cudnn(value: Any) -> str:
     return f"{major}.{minor}.{patch}"
 
 
-def _nccl(value: Any) -> str:
+def _format_nccl_version(value: Any) -> str:
     """`[2, 20, 5]`, or 2708 from old builds."""
     if isinstance(value, list) and value and all(isinstance(part, int) and 0 <= part < 10_000 for part in value[:3]):
         return ".".join(str(part) for part in value[:3])
@@ -112,7 +112,7 @@ def _nccl(value: Any) -> str:
     return ""
 
 
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
     """What a container has counts before what the host has: jobs in containers do not see the host's PyTorch."""
     inside = [fact for fact in facts if fact.device or fact.status.blind]
     if any(fact.key == "vers.torch" and fact.device for fact in inside):
@@ -131,7 +131,7 @@ CHECKS = (
             Command("host", ("python3", "-c", PROBE), optional=True),
             Command("images", ("rackmedic-look", "inside", "python3", "-c", PROBE), privileged=True, optional=True),
         ),
-        formats=(Format("versions", is_answer, parse_answer),),
+        formats=(Format("versions", is_versions, parse_versions),),
         establishes=(
             *("vers.torch", "vers.cuda", "vers.cudnn", "vers.cudnn_mismatch", "vers.nccl", "vers.archs"),
             "vers.extension_mismatch",
@@ -139,6 +139,6 @@ CHECKS = (
         ),
         seconds=8.0,
         timeout=60.0,
-        settle=settle,
+        settle=prefer_container_versions,
     ),
 )

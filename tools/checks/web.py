@@ -7,47 +7,47 @@ curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection r
 import re
 from collections.abc import Callable, Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Command, Format, Unreadable
 from tools.fact import Fact
 
-_STATUS = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")
-_COMPLAINT = re.compile(r"(?m)^curl: \(([0-9]{1,3})\) .{0,300}")
-_WORDS = {5: "no_name", 6: "no_name", 7: "refused", 28: "timeout", 35: "tls", 51: "tls", 58: "tls", 60: "tls", 77: "tls", 83: "tls"}
-_UNREACHABLE = re.compile(r"(?i)no route to host|unreachable|timed out")
-THROTTLED = (429, 503)
+_STATUS_PATTERN = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")
+_COMPLAINT_PATTERN = re.compile(r"(?m)^curl: \(([0-9]{1,3})\) .{0,300}")
+_CURL_ERROR_WORDS = {5: "no_name", 6: "no_name", 7: "refused", 28: "timeout", 35: "tls", 51: "tls", 58: "tls", 60: "tls", 77: "tls", 83: "tls"}
+_UNREACHABLE_PATTERN = re.compile(r"(?i)no route to host|unreachable|timed out")
+THROTTLED_STATUSES = (429, 503)
 
-_ASK = "curl -q -sS -I --proto =http,https --max-redirs 0 --connect-timeout 3 --max-time 5"
+_CURL_COMMAND = "curl -q -sS -I --proto =http,https --max-redirs 0 --connect-timeout 3 --max-time 5"
 
 
-def asks(name: str, target: str) -> Command:
+def build_headers_command(name: str, target: str) -> Command:
     """The question. The address is the inventory's: nothing that a ticket or a log names is ever contacted."""
-    return Command(name, (*_ASK.split(), f"{{{target}}}"))
+    return Command(name, (*_CURL_COMMAND.split(), f"{{{target}}}"))
 
 
 def is_headers(text: str) -> bool:
     """Whether the first line is a server's status or curl's complaint."""
     first = text.lstrip().split("\n", 1)[0]
-    return bool(_STATUS.match(first) or _COMPLAINT.match(first))
+    return bool(_STATUS_PATTERN.match(first) or _COMPLAINT_PATTERN.match(first))
 
 
-def reads(check: str, key: str) -> Format:
+def build_headers_format(check: str, key: str) -> Format:
     """The answer as one fact."""
-    return Format("headers", is_headers, _reader(check, key))
+    return Format("headers", is_headers, _build_headers_parser(check, key))
 
 
-def _reader(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
+def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
         """The last status counts: a proxy says its own first. Whoever refuses us for want of credentials is well."""
-        said = [row for row in map(_STATUS.match, lines_in(text)) if row]
-        if complaint := _COMPLAINT.search(text):
-            word = _WORDS.get(int(complaint[1]), "other")
-            word = "timeout" if word == "refused" and _UNREACHABLE.search(complaint[0]) else word
+        said = [row for row in map(_STATUS_PATTERN.match, split_lines(text)) if row]
+        if complaint := _COMPLAINT_PATTERN.search(text):
+            word = _CURL_ERROR_WORDS.get(int(complaint[1]), "other")
+            word = "timeout" if word == "refused" and _UNREACHABLE_PATTERN.search(complaint[0]) else word
             return [Fact(check, key, word, line=complaint[0], attrs={"curl": int(complaint[1])})]
         if not said:
             raise Unreadable("neither a status nor a complaint")
         status = int(said[-1][1])
-        word = "throttled" if status in THROTTLED else "error" if status >= 500 else "ok"
+        word = "throttled" if status in THROTTLED_STATUSES else "error" if status >= 500 else "ok"
         return [Fact(check, key, word, line=said[-1][0].strip(), attrs={"status": status})]
 
     return parse

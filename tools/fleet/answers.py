@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from tools.fact import Fact
 
-LANES = 5
-"""Checks at once on one host where nobody says otherwise, for the makespan as for the real thing (`tools.ssh.client.Limits.sessions`)."""
+DEFAULT_LANES = 5
+"""Checks at once on one host where nobody says otherwise, for the makespan as for the real thing (`tools.ssh.client.SshLimits.sessions`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CheckRequest:
     """One check on one host."""
 
     host: str
@@ -19,8 +19,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one check found on one host. `could_not` says in words why it could not look; empty when it did."""
+class CheckAnswer:
+    """What one check found on one host. `build_unobserved_answer` says in words why it could not look; empty when it did."""
 
     host: str
     check: str
@@ -31,10 +31,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
+class FleetAnswers:
     """All answers of one `look`, and what they cost. Cached answers cost nothing."""
 
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CheckAnswer, ...] = ()
     check_seconds: float = 0.0
     makespan_seconds: float = 0.0
     exclusive_gpu_seconds: float = 0.0
@@ -50,11 +50,11 @@ class Wave:
         return sum(not answer.cached for answer in self.answers)
 
 
-Seen = Callable[[Answer], Awaitable[None] | None]
+AnswerCallback = Callable[[CheckAnswer], Awaitable[None] | None]
 """Told of each answer as it comes; may be a coroutine function."""
 
 
-def makespan(seconds: Sequence[float], lanes: int = LANES) -> float:
+def compute_makespan(seconds: Sequence[float], lanes: int = DEFAULT_LANES) -> float:
     """How long these take on `lanes` lanes, longest first."""
     busy = [0.0] * lanes
     for length in sorted(seconds, reverse=True):

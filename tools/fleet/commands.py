@@ -4,30 +4,30 @@ for an output that was longer than its cap."""
 import asyncio
 from collections.abc import Mapping
 
-from tools.checks.kubernetes import unasked
+from tools.checks.kubernetes import format_unasked_controller
 from tools.checks.row import Check, Command
 from tools.inventory.hosts import Host
 from tools.inventory.sku import Sku
-from tools.nodekit.generate import LOOK
-from tools.transport import Ran, Transport, Unreachable
+from tools.nodekit.generate import LOOK_COMMAND
+from tools.transport import CommandResult, Transport, Unreachable
 
-USUAL_GPUS = 8
+DEFAULT_GPU_COUNT = 8
 """Where nobody wrote down how many a host has."""
 
 
-class Commands:
+class CommandRunner:
     """Puts commands to hosts of the inventory; passive ones by way of `looks`, which may run them one after another. Raises Unreachable and
     BadSlot."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport, self._looks, self._skus = transport, looks, skus
 
-    def gpus(self, host: Host) -> int:
+    def get_gpu_count(self, host: Host) -> int:
         """How many GPUs the host should have."""
         sku = self._skus.get(host.sku)
-        return sku.gpus if sku else USUAL_GPUS
+        return sku.gpus if sku else DEFAULT_GPU_COUNT
 
-    def slots(self, host: Host) -> dict[str, str]:
+    def build_slots(self, host: Host) -> dict[str, str]:
         """What the inventory fills in."""
         return {
             "object_store": host.object_store,
@@ -35,46 +35,46 @@ class Commands:
             "job_logs": host.job_logs,
             "nccl_tests": host.nccl_tests,
             "gpu_burn": host.gpu_burn,
-            "gpus": str(self.gpus(host)),
+            "gpus": str(self.get_gpu_count(host)),
             "node": host.slurm_name,
             "kube_node": host.node_name,
         }
 
-    def asked(self, host: Host, check: Check) -> list[Command]:
+    def list_commands(self, host: Host, check: Check) -> list[Command]:
         """What is asked of this host: of commands for one scheduler those of its own. Where none is named, Slurm is looked for."""
         own = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
         return [command for command in check.asked if command.scheduler in ("", own)]
 
-    def untargeted(self, host: Host, check: Check) -> list[str]:
+    def list_missing_targets(self, host: Host, check: Check) -> list[str]:
         """The settings that commands of the check need and the site has not made: those commands are not asked."""
-        slots = self.slots(host)
-        return [name for command in self.asked(host, check) if (name := command.untargeted(slots))]
+        slots = self.build_slots(host)
+        return [name for command in self.list_commands(host, check) if (name := command.find_missing_target(slots))]
 
-    async def run(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
+    async def run(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> CommandResult:
         """One command. `more` slots never win over the inventory's."""
-        slots = {**(more or {}), **self.slots(host)}
-        argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
+        slots = {**(more or {}), **self.build_slots(host)}
+        argv = (*LOOK_COMMAND, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill_argv(slots)
         way = self._transport if check.exclusive else self._looks
         if command.scheduler == "kubernetes":
-            return await self._by_controller(host, check, argv, way)
+            return await self._run_on_controller(host, check, argv, way)
         return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
-    async def _by_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> Ran:
+    async def _run_on_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> CommandResult:
         """Asked where kubectl is. A controller that does not answer says nothing of the host, and not that this is away."""
         try:
             return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
         except Unreachable as why:
-            return Ran(b"", unasked(host.controller, why.why).encode(), 1)
+            return CommandResult(b"", format_unasked_controller(host.controller, why.why).encode(), 1)
 
-    async def run_all(self, host: Host, check: Check) -> dict[Command, Ran]:
+    async def run_all(self, host: Host, check: Check) -> dict[Command, CommandResult]:
         """Every command of the check that can be asked, at once where they do not disturb each other; then what stands in for those cut."""
-        slots = self.slots(host)
-        asked = [command for command in self.asked(host, check) if not command.untargeted(slots)]
+        slots = self.build_slots(host)
+        asked = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
         if check.exclusive or len(asked) == 1:
             rans = [await self.run(host, check, command) for command in asked]
         else:
             rans = await asyncio.gather(*(self.run(host, check, command) for command in asked))
         had = dict(zip(asked, rans, strict=True))
-        short = [stand_in for command, ran in had.items() if ran.truncated and (stand_in := check.stand_in(command))]
+        short = [stand_in for command, ran in had.items() if ran.truncated and (stand_in := check.find_stand_in(command))]
         more = await asyncio.gather(*(self.run(host, check, command) for command in short))
         return had | dict(zip(short, more, strict=True))

@@ -12,31 +12,31 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answers import LANES, Answer, Ask, Seen, Wave, makespan
-from tools.fleet.commands import Commands
-from tools.fleet.holds import Holds, LocalHolds
-from tools.fleet.idle import Use
-from tools.fleet.memory import Memory
-from tools.fleet.permit import Looked, permit
+from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers, compute_makespan
+from tools.fleet.commands import CommandRunner
+from tools.fleet.holds import GpuReservations, LocalGpuReservations
+from tools.fleet.idle import GpuUse
+from tools.fleet.memory import AnswerCache
+from tools.fleet.permit import RunPassiveCheck, reserve_idle_hosts
 from tools.fleet.ramp import Ramp
-from tools.fleet.reading import OutputReader, boot_named, could_not, settled
-from tools.fleet.skipped import no_tool, nothing_there, skipped
-from tools.fleet.together import Hands, jointly
-from tools.fleet.trouble import no_target
+from tools.fleet.reading import OutputReader, find_boot_id, build_unobserved_answer, build_answer
+from tools.fleet.skipped import find_missing_tool, find_nothing_installed, build_skipped_fact
+from tools.fleet.together import JointCheckContext, run_joint_check
+from tools.fleet.trouble import build_no_target_fact
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
-from tools.transport import Barrier, Ran, Transport, Unreachable
+from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
-FINISHED_AHEAD = 16
+MAX_FINISHED_HOSTS = 16
 """Hosts whose answers may wait for whoever reads them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FleetRequest:
     """For whom hosts are looked at, and how: `fresh` takes no answer kept from before, `permitted` people allow GPUs in use to be used."""
 
     incident: str
-    seen: Seen | None = None
+    seen: AnswerCallback | None = None
     fresh: bool = False
     permitted: bool = False
     heard: set[str] = field(default_factory=set)
@@ -44,14 +44,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class LookLimits:
+class CheckLimits:
     """Seconds that one command of a passive check may take at most, and after which a host that has not let us in is given up for this look
     where all others have answered."""
 
     command_seconds: float = 30.0
     silent_seconds: float = 5.0
 
-    def within(self, check: Check) -> Check:
+    def apply_to(self, check: Check) -> Check:
         """The check, its commands within the limit where it only looks."""
         return check if check.exclusive or check.timeout <= self.command_seconds else replace(check, timeout=self.command_seconds)
 
@@ -71,17 +71,17 @@ class Fleet:
         skus: Mapping[str, Sku] | None = None,
         lifetime: timedelta = timedelta(seconds=120),
         most_hosts: int = 256,
-        holds: Holds | None = None,
-        lanes: int = LANES,
+        holds: GpuReservations | None = None,
+        lanes: int = DEFAULT_LANES,
         looks: Transport | None = None,
-        limits: LookLimits | None = None,
+        limits: CheckLimits | None = None,
     ) -> None:
-        self._limits = limits or LookLimits()
+        self._limits = limits or CheckLimits()
         self._transport, self._looks, self._inventory = transport, looks or transport, inventory
-        self._checks = {name: self._limits.within(check) for name, check in checks.items()}
+        self._checks = {name: self._limits.apply_to(check) for name, check in checks.items()}
         self._evidence, self._clock, self._skus = evidence, clock, skus or {}
-        self._holds = holds or LocalHolds()
-        self._commands, self._memory = Commands(transport, self._looks, self._skus), Memory(clock, lifetime)
+        self._holds = holds or LocalGpuReservations()
+        self._commands, self._memory = CommandRunner(transport, self._looks, self._skus), AnswerCache(clock, lifetime)
         self._lanes = lanes
         self._most_hosts, self._hosts_at_once = most_hosts, Ramp(most_hosts)
 
@@ -95,76 +95,76 @@ class Fleet:
         """`virtual` where the transport's seconds are not real ones."""
         return str(getattr(self._transport, "clock", "real"))
 
-    def forget(self, host: str) -> None:
+    def forget_host(self, host: str) -> None:
         """Something changed on the host: nothing kept of it counts any more."""
-        self._memory.forget(host)
+        self._memory.forget_host(host)
 
-    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Somebody reports something of these hosts: what was answered before then does not show it."""
-        self._memory.outdate(hosts, since)
+        self._memory.invalidate_before(hosts, since)
 
-    async def look(
-        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
-    ) -> Wave:
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> FleetAnswers:
         """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before.
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
-        self._memory.drop_old()
-        request = Request(incident, seen, fresh, permitted)
+        self._memory.drop_expired()
+        request = FleetRequest(incident, seen, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
         alone = [ask for ask in asks if not self._checks[ask.check].together]
-        answers = await self._all_hosts(request, self._by_host(alone))
+        answers = await self._ask_all_hosts(request, self._group_by_host(alone))
         for name in dict.fromkeys(ask.check for ask in joint):
-            answers += await self._jointly(request, self._checks[name], [ask.host for ask in joint if ask.check == name])
-        return self._cost(tuple(answers))
+            answers += await self._run_joint(request, self._checks[name], [ask.host for ask in joint if ask.check == name])
+        return self._build_fleet_answers(tuple(answers))
 
-    async def _all_hosts(self, request: Request, by_host: Mapping[str, list[Check]]) -> list[Answer]:
+    async def _ask_all_hosts(self, request: FleetRequest, by_host: Mapping[str, list[Check]]) -> list[CheckAnswer]:
         """What every host answers. One that has not let us in yet is not waited for any longer once all others are done and its time is over;
         whatever was begun on a host is."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._limits.silent_seconds
-        asking = {asyncio.create_task(self._host(request, host, checks)): host for host, checks in by_host.items()}
+        asking = {asyncio.create_task(self._ask_host(request, host, checks)): host for host, checks in by_host.items()}
         try:
             waiting = set(asking)
             while waiting:
-                late = request.heard and self._silent(asking[task] for task in waiting)
+                late = request.heard and self._are_unreached(asking[task] for task in waiting)
                 left = max(0.0, ends - loop.time()) if late else None
                 done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if late and not done and self._silent(asking[task] for task in waiting):
+                if late and not done and self._are_unreached(asking[task] for task in waiting):
                     break
-            return [answer for task, host in asking.items() for answer in await self._ended(task, request, host, by_host[host])]
+            return [answer for task, host in asking.items() for answer in await self._give_up_host(task, request, host, by_host[host])]
         finally:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
 
-    def _silent(self, hosts: Iterable[str]) -> bool:
+    def _are_unreached(self, hosts: Iterable[str]) -> bool:
         """Whether none of these hosts has let us in; never where the transport cannot tell."""
         reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
-    async def _ended(self, task: "asyncio.Task[list[Answer]]", request: Request, host: str, checks: Sequence[Check]) -> list[Answer]:
+    async def _give_up_host(self, task: "asyncio.Task[list[CheckAnswer]]", request: FleetRequest, host: str, checks: Sequence[Check]) -> list[CheckAnswer]:
         if task.done():
             return task.result()
         why = f"no answer within {self._limits.silent_seconds:g} s, when all other hosts had answered"
         now = self._clock.now()
-        return [await _told(could_not(host, check, Status.TIMEOUT, why, now, Barrier.SILENT), request) for check in checks]
+        return [await _report_answer(build_unobserved_answer(host, check, Status.TIMEOUT, why, now, AccessBarrier.SILENT), request) for check in checks]
 
-    async def each(self, incident: str, asks: Sequence[Ask]) -> AsyncGenerator[tuple[Answer, ...]]:
+    async def stream_host_answers(self, incident: str, asks: Sequence[CheckRequest]) -> AsyncGenerator[tuple[CheckAnswer, ...]]:
         """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
         a host is asked only when somebody takes the answers of those before it."""
-        room = asyncio.Semaphore(self._most_hosts + FINISHED_AHEAD)
-        finished: asyncio.Queue[asyncio.Task[list[Answer]]] = asyncio.Queue()
-        request = Request(incident, fresh=True)
+        room = asyncio.Semaphore(self._most_hosts + MAX_FINISHED_HOSTS)
+        finished: asyncio.Queue[asyncio.Task[list[CheckAnswer]]] = asyncio.Queue()
+        request = FleetRequest(incident, fresh=True)
 
-        async def ask(host: str, checks: list[Check]) -> list[Answer]:
+        async def ask(host: str, checks: list[Check]) -> list[CheckAnswer]:
             await room.acquire()
-            answers = await self._host(request, host, checks)
-            self.forget(host)
+            answers = await self._ask_host(request, host, checks)
+            self.forget_host(host)
             return answers
 
-        asking = {asyncio.create_task(ask(host, checks)) for host, checks in self._by_host(asks).items()}
+        asking = {asyncio.create_task(ask(host, checks)) for host, checks in self._group_by_host(asks).items()}
         for task in asking:
             task.add_done_callback(finished.put_nowait)
         try:
@@ -178,69 +178,69 @@ class Fleet:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
 
-    def _by_host(self, asks: Sequence[Ask]) -> dict[str, list[Check]]:
+    def _group_by_host(self, asks: Sequence[CheckRequest]) -> dict[str, list[Check]]:
         by_host: dict[str, list[Check]] = {}
         for ask in dict.fromkeys(asks):
             by_host.setdefault(ask.host, []).append(self._checks[ask.check])
         return by_host
 
-    async def _host(self, request: Request, host: str, checks: list[Check]) -> list[Answer]:
+    async def _ask_host(self, request: FleetRequest, host: str, checks: list[Check]) -> list[CheckAnswer]:
         """Passive checks at once, exclusive ones one after another."""
         async with self._hosts_at_once.slot():
             passive = [check for check in checks if not check.exclusive]
-            answers = list(await asyncio.gather(*(self._tell(request, host, check) for check in passive)))
+            answers = list(await asyncio.gather(*(self._run_and_report(request, host, check) for check in passive)))
             for check in (check for check in checks if check.exclusive):
-                answers.append(await _told(await self._alone(request, host, check), request))
-            return self._named(host, answers)
+                answers.append(await _report_answer(await self._run_exclusive(request, host, check), request))
+            return self._name_devices(host, answers)
 
-    async def _tell(self, request: Request, host: str, check: Check) -> Answer:
-        answer = await self._check(request, host, check)
+    async def _run_and_report(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
+        answer = await self._get_or_run(request, host, check)
         if not answer.could_not:
             request.heard.add(host)
-        return await _told(answer, request)
+        return await _report_answer(answer, request)
 
-    async def _alone(self, request: Request, host: str, check: Check) -> Answer:
+    async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         """An exclusive check of one host."""
-        async with permit((host,), check, self._holds, None if request.permitted else self._looker(request)) as may:
+        async with reserve_idle_hosts((host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)) as may:
             spent = may.seconds.get(host, 0.0)
             if not may.free:
-                return self._skipped(host, check, may.uses[host], spent)
-            answer = await self._check(request, host, check)
+                return self._build_skipped_answer(host, check, may.uses[host], spent)
+            answer = await self._get_or_run(request, host, check)
             return replace(answer, seconds=answer.seconds + spent)
 
-    async def _jointly(self, request: Request, check: Check, hosts: Sequence[str]) -> list[Answer]:
+    async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
         """A check of several hosts together."""
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
-        hands = Hands(self._looker(request), self._looker(request, fresh=False), self._commands, reader)
-        answers = await jointly(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
-        return [await _told(self._dated(answer, now), request) for answer in answers]
+        hands = JointCheckContext(self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader)
+        answers = await run_joint_check(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
+        return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
-    def _dated(self, answer: Answer, now: datetime) -> Answer:
-        boot = self._memory.boot(answer.host)
+    def _date_answer(self, answer: CheckAnswer, now: datetime) -> CheckAnswer:
+        boot = self._memory.get_boot_id(answer.host)
         facts = (replace(fact, host=answer.host, time=fact.time or now, boot_id=fact.boot_id or boot) for fact in answer.facts)
         return replace(answer, facts=tuple(facts))
 
-    def _skipped(self, host: str, check: Check, use: Use, seconds: float) -> Answer:
-        fact = skipped(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}")
-        return Answer(host, check.id, (fact.at(host, time=self._clock.now()),), seconds, fact.line)
+    def _build_skipped_answer(self, host: str, check: Check, use: GpuUse, seconds: float) -> CheckAnswer:
+        fact = build_skipped_fact(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}")
+        return CheckAnswer(host, check.id, (fact.locate(host, time=self._clock.now()),), seconds, fact.line)
 
-    def _looker(self, request: Request, *, fresh: bool = True) -> Looked:
+    def _build_passive_runner(self, request: FleetRequest, *, fresh: bool = True) -> RunPassiveCheck:
         """Passive checks for those who must know first; asked anew unless told otherwise."""
         own = replace(request, fresh=fresh)
 
         async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
             if name not in self._checks:
                 return (), 0.0
-            answer = await self._check(own, host, self._checks[name])
+            answer = await self._get_or_run(own, host, self._checks[name])
             return answer.facts, answer.seconds
 
         return looked
 
-    def _named(self, host: str, answers: list[Answer]) -> list[Answer]:
+    def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
         """PCI addresses become gpuN and mlx5_N, by what nvidia-smi and ls said of this host now or lately, else by its SKU's bus table."""
         row = self._inventory.hosts.get(host)
         sku = self._skus.get(row.sku) if row else None
-        kept = self._memory.names(host)
+        kept = self._memory.list_naming_facts(host)
         facts = name_devices([*kept, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[len(kept) :]
         named = []
         for answer in answers:
@@ -248,58 +248,58 @@ class Fleet:
             facts = facts[len(answer.facts) :]
         return named
 
-    async def _check(self, request: Request, host: str, check: Check) -> Answer:
+    async def _get_or_run(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         """The answer as it is kept, or had now."""
-        if not request.fresh and (kept := self._memory.recall(host, check.id)):
+        if not request.fresh and (kept := self._memory.get_answer(host, check.id)):
             return kept
-        generation = self._memory.generation(host)
-        answer = await self._run(request, host, check)
+        generation = self._memory.get_generation(host)
+        answer = await self._run_check(request, host, check)
         if not answer.could_not and not check.exclusive:
-            self._memory.keep(answer, generation)
+            self._memory.put_answer(answer, generation)
         return answer
 
-    async def _run(self, request: Request, host: str, check: Check) -> Answer:
+    async def _run_check(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         row = self._inventory.hosts.get(host)
         if row is None:
-            return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), Barrier.SITE)
+            return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
             rans = await self._commands.run_all(row, check)
         except Unreachable as why:
-            return could_not(host, check, why.status, why.why, self._clock.now(), why.barrier)
+            return build_unobserved_answer(host, check, why.status, why.why, self._clock.now(), why.barrier)
         except BadSlot as why:
-            return could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
-        return await self._read(request, row, check, rans)
+            return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
+        return await self._read_answer(request, row, check, rans)
 
-    async def _read(self, request: Request, host: Host, check: Check, rans: Mapping[Command, Ran]) -> Answer:
+    async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:
         now = self._clock.now()
         seconds = sum(ran.seconds for ran in rans.values())
-        if check.exclusive and (absent := no_tool(check, rans)):
-            return Answer(host.name, check.id, (absent.at(host.name, time=now),), seconds, absent.line)
+        if check.exclusive and (absent := find_missing_tool(check, rans)):
+            return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
         # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
-        boot = "" if "host.boot_id" in check.establishes else self._memory.boot(host.name)
-        found = [no_target(check, name) for name in self._commands.untargeted(host, check)]
-        found += await OutputReader(self._evidence, request.incident).facts_of_all(host.name, check, rans, now, boot)
-        answer = settled(host.name, check, found, now, self._memory.boot(host.name), seconds, nothing_there(check, rans))
-        if boot := boot_named(answer.facts):
-            self._memory.booted(host.name, boot)
+        boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
+        found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
+        found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)
+        answer = build_answer(host.name, check, found, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans))
+        if boot := find_boot_id(answer.facts):
+            self._memory.set_boot_id(host.name, boot)
         return answer
 
-    def _cost(self, answers: tuple[Answer, ...]) -> Wave:
+    def _build_fleet_answers(self, answers: tuple[CheckAnswer, ...]) -> FleetAnswers:
         ran = [answer for answer in answers if not answer.cached]
         by_host: dict[str, list[float]] = defaultdict(list)
         for answer in ran:
             by_host[answer.host].append(answer.seconds)
-        exclusive = sum(a.seconds * self._gpus_of(a.host) for a in ran if self._checks[a.check].exclusive)
-        return Wave(
-            answers, sum(a.seconds for a in ran), max((makespan(spent, self._lanes) for spent in by_host.values()), default=0.0), exclusive
+        exclusive = sum(a.seconds * self._get_gpu_count(a.host) for a in ran if self._checks[a.check].exclusive)
+        return FleetAnswers(
+            answers, sum(a.seconds for a in ran), max((compute_makespan(spent, self._lanes) for spent in by_host.values()), default=0.0), exclusive
         )
 
-    def _gpus_of(self, host: str) -> int:
+    def _get_gpu_count(self, host: str) -> int:
         row = self._inventory.hosts.get(host)
-        return self._commands.gpus(row) if row else 0
+        return self._commands.get_gpu_count(row) if row else 0
 
 
-async def _told(answer: Answer, request: Request) -> Answer:
+async def _report_answer(answer: CheckAnswer, request: FleetRequest) -> CheckAnswer:
     told = request.seen(answer) if request.seen else None
     if inspect.isawaitable(told):
         await told

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Holds(Protocol):
+class GpuReservations(Protocol):
     """Who holds a host for a check. A holder that dies loses it after `seconds`."""
 
-    async def take(self, host: str, seconds: float) -> str | None:
+    async def reserve_host(self, host: str, seconds: float) -> str | None:
         """A token, or None while somebody else holds the host."""
         ...
 
-    async def give(self, host: str, token: str) -> None:
+    async def release_host(self, host: str, token: str) -> None:
         """Give it back; a token that is not the holder's any more changes nothing."""
         ...
 
 
 @dataclass(slots=True)
-class LocalHolds:
+class LocalGpuReservations:
     """For one process."""
 
     clock: Callable[[], float] = time.monotonic
     _held: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    async def take(self, host: str, seconds: float) -> str | None:
+    async def reserve_host(self, host: str, seconds: float) -> str | None:
         now = self.clock()
         if host in self._held and self._held[host][1] > now:
             return None
@@ -34,6 +34,6 @@ class LocalHolds:
         self._held[host] = (token, now + seconds)
         return token
 
-    async def give(self, host: str, token: str) -> None:
+    async def release_host(self, host: str, token: str) -> None:
         if host in self._held and self._held[host][0] == token:
             del self._held[host]

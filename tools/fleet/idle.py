@@ -6,43 +6,43 @@ from typing import Literal
 
 from tools.fact import Fact, Status
 
-LOOKS = ("smi", "procs")
+IDLE_CHECKS = ("smi", "procs")
 """The passive checks that show whether GPUs are used."""
-IDLE_UTIL, IDLE_MIB = 5, 1024
+MAX_IDLE_UTIL_PERCENT, MAX_IDLE_MIB = 5, 1024
 """What a GPU nobody uses may show: per cent, and MiB the driver keeps for itself."""
-UNUSABLE = frozenset({"driver_not_loaded", "no_devices"})
+UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})
 """Answers of nvidia-smi that leave no GPU anybody could be using."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class GpuUse:
     """Whether the GPUs of a host are used: "" when they are idle, else why a check may not run, and the sentence."""
 
     why: Literal["", "busy", "not_known"] = ""
     says: str = ""
 
 
-def use_of(facts: Iterable[Fact]) -> Use:
+def classify_gpu_use(facts: Iterable[Fact]) -> GpuUse:
     """From fresh facts of LOOKS. Reading nothing is not idle."""
     known = [fact for fact in facts if not fact.stale]
-    if using := [fact for fact in known if _is_use(fact)]:
-        return Use("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_said(using[0])}")
-    if any(fact.key == "smi.error" and fact.value in UNUSABLE for fact in known):
-        return Use()
+    if using := [fact for fact in known if _shows_use(fact)]:
+        return GpuUse("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_format_use(using[0])}")
+    if any(fact.key == "smi.error" and fact.value in UNUSABLE_GPU_ERRORS for fact in known):
+        return GpuUse()
     if not any(fact.key == "gpu.processes" and fact.status is Status.OK for fact in known):
         reason = next((fact.line for fact in known if fact.status.blind or fact.key == "smi.error"), "nvidia-smi was not asked")
-        return Use("not_known", f"whether its GPUs are in use cannot be seen: {reason}"[:300])
-    return Use()
+        return GpuUse("not_known", f"whether its GPUs are in use cannot be seen: {reason}"[:300])
+    return GpuUse()
 
 
-def _is_use(fact: Fact) -> bool:
+def _shows_use(fact: Fact) -> bool:
     if fact.status is not Status.OK:
         return fact.key == "proc.gpu_memory" and fact.status is Status.ABSENT and bool(fact.attrs.get("pid"))
     if fact.key in ("gpu.util", "gpu.memory.used", "gpu.processes") and isinstance(fact.value, int):
-        return fact.value > {"gpu.util": IDLE_UTIL, "gpu.memory.used": IDLE_MIB}.get(fact.key, 0)
+        return fact.value > {"gpu.util": MAX_IDLE_UTIL_PERCENT, "gpu.memory.used": MAX_IDLE_MIB}.get(fact.key, 0)
     return fact.key == "proc.gpu_memory"
 
 
-def _said(fact: Fact) -> str:
+def _format_use(fact: Fact) -> str:
     what = {"gpu.util": "%", "gpu.memory.used": "MiB used", "gpu.processes": "processes", "proc.gpu_memory": "MiB held by a process"}
     return f"{fact.device or 'a GPU'} {fact.value if fact.value is not None else ''} {what.get(fact.key, '')}".strip()

@@ -12,25 +12,25 @@ from dataclasses import dataclass
 
 from tools.checks.row import Check
 from tools.fact import Fact
-from tools.fleet.holds import Holds
-from tools.fleet.idle import LOOKS, Use, use_of
+from tools.fleet.holds import GpuReservations
+from tools.fleet.idle import IDLE_CHECKS, GpuUse, classify_gpu_use
 
 SPARE_SECONDS = 60.0
 
 
 @asynccontextmanager
-async def held(hosts: Iterable[str], check: Check, holds: Holds) -> AsyncIterator[Mapping[str, Use]]:
+async def reserve_hosts(hosts: Iterable[str], check: Check, holds: GpuReservations) -> AsyncIterator[Mapping[str, GpuUse]]:
     """Hold every host that is free for as long as the check may take; of the others, why not. All are given back, whatever happens."""
-    uses: dict[str, Use] = {}
+    uses: dict[str, GpuUse] = {}
     seconds = check.timeout * max(len(check.commands), 1) * (8 if check.together else 1) + SPARE_SECONDS
     async with AsyncExitStack() as stack:
         for host in sorted(hosts):
-            token = await holds.take(host, seconds)
+            token = await holds.reserve_host(host, seconds)
             if token is None:
-                uses[host] = Use("busy", "another exclusive check runs there")
+                uses[host] = GpuUse("busy", "another exclusive check runs there")
             else:
-                stack.push_async_callback(holds.give, host, token)
-                uses[host] = Use()
+                stack.push_async_callback(holds.release_host, host, token)
+                uses[host] = GpuUse()
         yield uses
 
 
@@ -38,7 +38,7 @@ async def held(hosts: Iterable[str], check: Check, holds: Holds) -> AsyncIterato
 class Permit:
     """Who may run a check now, and who may not and why. `seconds` were spent on finding out."""
 
-    uses: Mapping[str, Use]
+    uses: Mapping[str, GpuUse]
     seconds: Mapping[str, float]
 
     @property
@@ -46,23 +46,23 @@ class Permit:
         return tuple(host for host, use in self.uses.items() if not use.why)
 
 
-Looked = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
+RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
 """A passive check of a host, asked now: its facts and its seconds."""
 
 
 @asynccontextmanager
-async def permit(hosts: Iterable[str], check: Check, holds: Holds, looked: Looked | None) -> AsyncIterator[Permit]:
+async def reserve_idle_hosts(hosts: Iterable[str], check: Check, holds: GpuReservations, looked: RunPassiveCheck | None) -> AsyncIterator[Permit]:
     """Hold the hosts and look whether they are idle; `looked` None where people have permitted it on GPUs in use."""
-    async with held(hosts, check, holds) as uses:
+    async with reserve_hosts(hosts, check, holds) as uses:
         spent: dict[str, float] = {}
         if looked:
             free = [host for host, use in uses.items() if not use.why]
-            seen = await asyncio.gather(*(_use(host, looked) for host in free))
+            seen = await asyncio.gather(*(_read_gpu_use(host, looked) for host in free))
             uses = {**uses, **{host: use for host, (use, _) in zip(free, seen, strict=True)}}
             spent = {host: seconds for host, (_, seconds) in zip(free, seen, strict=True)}
         yield Permit(uses, spent)
 
 
-async def _use(host: str, looked: Looked) -> tuple[Use, float]:
-    answers = await asyncio.gather(*(looked(host, name) for name in LOOKS))
-    return use_of([fact for facts, _ in answers for fact in facts]), max(seconds for _, seconds in answers)
+async def _read_gpu_use(host: str, looked: RunPassiveCheck) -> tuple[GpuUse, float]:
+    answers = await asyncio.gather(*(looked(host, name) for name in IDLE_CHECKS))
+    return classify_gpu_use([fact for facts, _ in answers for fact in facts]), max(seconds for _, seconds in answers)

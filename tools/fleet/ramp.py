@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator
 
 from tools.limiter import Limiter
 
-FIRST = 32
-EVERY = 0.25
+INITIAL_WIDTH = 32
+WIDEN_INTERVAL_SECONDS = 0.25
 """Seconds of waiting after which one more is let in beside those under way."""
 
 
 class Ramp:
     """First come, first served, between `first` and `most` at once: each that ends makes room for one more than before."""
 
-    def __init__(self, most: int, first: int = FIRST, every: float = EVERY) -> None:
+    def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
         self._most, self._width, self._every = most, min(first, most), every
         self._limiter = Limiter(lambda: self._width)
         self._timer: asyncio.TimerHandle | None = None
@@ -31,25 +31,25 @@ class Ramp:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Wait for a turn, and have it."""
-        if self._limiter.full:
-            self._wait()
-        await self._limiter.enter()
+        if self._limiter.is_full:
+            self._schedule_widening()
+        await self._limiter.acquire()
         try:
             yield
         finally:
-            self._limiter.leave()
+            self._limiter.release()
             self._widen()
 
     def _widen(self) -> None:
         self._width = min(self._most, self._width + 1)
-        self._limiter.wake()
+        self._limiter.wake_waiters()
 
-    def _wait(self) -> None:
+    def _schedule_widening(self) -> None:
         if self._timer is None and self._width < self._most:
-            self._timer = asyncio.get_running_loop().call_later(self._every, self._after_a_while)
+            self._timer = asyncio.get_running_loop().call_later(self._every, self._widen_if_waiting)
 
-    def _after_a_while(self) -> None:
+    def _widen_if_waiting(self) -> None:
         self._timer = None
         self._widen()
-        if self._limiter.waited_for:
-            self._wait()
+        if self._limiter.has_waiters:
+            self._schedule_widening()

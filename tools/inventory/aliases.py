@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from kb.shapes import Loc
 
-ALIAS = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
+ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 
 
-class Aliased(NamedTuple):
+class HostAlias(NamedTuple):
     """A host that its tenant calls otherwise."""
 
     host: str
@@ -16,27 +16,27 @@ class Aliased(NamedTuple):
     tenant: str
 
 
-def alias_problems(rows: Iterable[Aliased], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
+def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
     """Two tenants may have the same name for hosts of theirs, since neither hears of the other's."""
-    names = {spelling for host in hosts for spelling in _spellings(host)}
+    names = {spelling for host in hosts for spelling in _list_spellings(host)}
     taken: dict[tuple[str, str], str] = {}
     for row in rows:
         where: Loc = ("hosts", row.host, "alias")
         said = f"hosts.{row.host}.alias: {row.alias!r}"
         if not row.tenant:
             yield where, f"{said} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
-        if names & _spellings(row.alias) - _spellings(row.host):
+        if names & _list_spellings(row.alias) - _list_spellings(row.host):
             yield where, f"{said} is a host of this inventory; choose another"
-        first = next((taken[key] for key in _keys(row) if key in taken), "")
+        first = next((taken[key] for key in _list_alias_keys(row) if key in taken), "")
         if first:
             yield where, f"{said} is what {row.tenant} calls {first} already; choose another"
-        taken |= dict.fromkeys(_keys(row), row.host)
+        taken |= dict.fromkeys(_list_alias_keys(row), row.host)
 
 
-def _keys(row: Aliased) -> list[tuple[str, str]]:
-    return [(row.tenant, spelling) for spelling in _spellings(row.alias)]
+def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:
+    return [(row.tenant, spelling) for spelling in _list_spellings(row.alias)]
 
 
-def _spellings(name: str) -> set[str]:
+def _list_spellings(name: str) -> set[str]:
     """As people write it: in any case, with its domain or without."""
     return {name.lower(), name.lower().partition(".")[0]}

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kb.shapes import Loc, complaints
-from kb.yaml import Document, Problems, read
-from tools.checks.row import SLOTS, URL
-from tools.inventory.aliases import ALIAS, Aliased, alias_problems
-from tools.inventory.nearest import in_words, unknown_names
-from tools.inventory.ranges import BadRange, expand
-from tools.inventory.schedulers import Scheduled, scheduling_problems
+from kb.shapes import Loc, iter_complaints
+from kb.yaml import Document, Problems, read_document
+from tools.checks.row import SLOT_PATTERNS, URL_PATTERN
+from tools.inventory.aliases import ALIAS_PATTERN, HostAlias, find_alias_problems
+from tools.inventory.nearest import format_unknown_names, find_suggestions
+from tools.inventory.ranges import BadRange, expand_host_range
+from tools.inventory.schedulers import ScheduledHost, find_scheduling_problems
 
 Scheduler = Literal["slurm", "kubernetes", "none"]
 
@@ -27,7 +27,7 @@ class BadInventory(ValueError):
         self.source, self.problems = source, tuple(problems)
 
 
-class Reach(BaseModel):
+class HostSettings(BaseModel):
     """How to reach a host. Set under `defaults`, narrowed by group, then by host."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,35 +61,35 @@ class Reach(BaseModel):
 
     @field_validator("job_logs", "nccl_tests", "gpu_burn")
     @classmethod
-    def _path(cls, value: str | None) -> str | None:
-        if value is not None and (not re.fullmatch(SLOTS["job_logs"], value) or ".." in value):
+    def _validate_path(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(SLOT_PATTERNS["job_logs"], value) or ".." in value):
             raise ValueError("must be an absolute path of letters, digits, '.', '_', '-' and '/'")
         return value
 
     @field_validator("object_store", "tracker")
     @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        if value is not None and (not re.fullmatch(URL, value) or ".." in value):
+    def _validate_address(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(URL_PATTERN, value) or ".." in value):
             raise ValueError("must be an address as https://host:port/path, without a name, a password or a query")
         return value
 
-    def over(self, under: "Reach") -> "Reach":
+    def merge_over(self, under: "HostSettings") -> "HostSettings":
         """These settings where set, `under` elsewhere."""
-        return Reach(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
+        return HostSettings(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
 
 
-class HostRow(Reach):
+class HostRow(HostSettings):
     """One host's own settings."""
 
     address: str | None = None
     host_key_alias: str | None = None
     node: str | None = None
     """What its scheduler calls it, where that is not its name here."""
-    alias: str | None = Field(default=None, pattern=ALIAS)
+    alias: str | None = Field(default=None, pattern=ALIAS_PATTERN)
     """What its tenant calls it; shown on their side instead of its name here, and understood there beside it."""
 
 
-class GroupRow(Reach):
+class GroupRow(HostSettings):
     """A group: a host range and what its hosts share."""
 
     hosts: str
@@ -115,10 +115,10 @@ class ChannelRow(BaseModel):
     """Nothing is answered there but what mentions us: for a channel where people talk much among themselves."""
 
 
-class _File(BaseModel):
+class _InventoryFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    defaults: Reach = Reach()
+    defaults: HostSettings = HostSettings()
     groups: dict[str, GroupRow]
     hosts: dict[str, HostRow] = {}
     channels: tuple[ChannelRow, ...] = ()
@@ -167,7 +167,7 @@ class Host(BaseModel):
         return self.node or self.name.partition(".")[0]
 
     @property
-    def called(self) -> str:
+    def name_for_tenant(self) -> str:
         """What its tenant calls it."""
         return self.alias or self.name
 
@@ -183,17 +183,17 @@ class Inventory(BaseModel):
     slurm: tuple[str, ...] = ()
     """Where Slurm can be asked: names of hosts, "" for the machine RackMedic runs on."""
 
-    def pick(self, ranges: str) -> tuple[Host, ...]:
+    def select_hosts(self, ranges: str) -> tuple[Host, ...]:
         """Hosts of a range or of group names; BadRange names what is not in the inventory."""
         wanted: dict[str, None] = {}
-        for name in expand(ranges):
+        for name in expand_host_range(ranges):
             wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
         unknown = [name for name in wanted if name not in self.hosts]
         if unknown:
-            raise BadRange(in_words(unknown_names(unknown, (*self.hosts, *self.groups))))
+            raise BadRange(format_unknown_names(find_suggestions(unknown, (*self.hosts, *self.groups))))
         return tuple(self.hosts[name] for name in wanted)
 
-    def domains(self, names: Iterable[str]) -> frozenset[str]:
+    def list_domains(self, names: Iterable[str]) -> frozenset[str]:
         """The domains that these hosts have by name or address, as `dc1.example`; none where all are short names or numbers."""
         written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
         found = {text.partition(".")[2] for text in written}
@@ -205,7 +205,7 @@ class Inventory(BaseModel):
         controllers = {host.controller for host in self.hosts.values()}
         return tuple(name for name in self.hosts if name not in controllers)
 
-    def of_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
+    def list_group_hosts(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Names of the hosts of these groups; of all groups when none is named."""
         names = list(groups) or list(self.groups)
         return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
@@ -214,7 +214,7 @@ class Inventory(BaseModel):
 def read_inventory(path: Path) -> Document:
     """The file's document. Raises BadInventory."""
     problems = Problems()
-    document = read(path, problems)
+    document = read_document(path, problems)
     if document is None or problems.found:
         raise BadInventory(str(path), problems.found)
     return document
@@ -224,17 +224,17 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     """The inventory of plain data. `document`: the file it is from, whole or in part; then problems name its lines. Raises BadInventory."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
-        return BadInventory(source, [f"{document.place(*loc)}: {what}" if document else what for loc, what in problems])
+        return BadInventory(source, [f"{document.find_position(*loc)}: {what}" if document else what for loc, what in problems])
 
     try:
-        file = _File.model_validate(raw)
+        file = _InventoryFile.model_validate(raw)
     except ValidationError as why:
-        first = list(complaints(why, _File))
-        raise refuse([*first, *_beside(raw, [row["loc"] for row in why.errors()])]) from why
-    members, groups_of, problems = _settled(file)
+        first = list(iter_complaints(why, _InventoryFile))
+        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in why.errors()])]) from why
+    members, groups_of, problems = _resolve_groups(file)
     if problems:
         raise refuse(problems)
-    hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
+    hosts = {name: _resolve_host(name, groups, file) for name, groups in groups_of.items()}
     asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm")))
     return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
 
@@ -243,32 +243,32 @@ Problem = tuple[Loc, str]
 """What is wrong, and the field that it is about."""
 
 
-def _settled(file: _File) -> tuple[dict[str, list[str]], dict[str, list[str]], list[Problem]]:
+def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[str, list[str]], list[Problem]]:
     """Hosts by group and groups by host, and what is wrong between rows that are well by themselves."""
-    members, problems = _members(file)
+    members, problems = _expand_groups(file)
     groups_of: dict[str, list[str]] = {}
     for group, names in members.items():
         for name in names:
             groups_of.setdefault(name, []).append(group)
-    problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
-    problems += scheduling_problems(_scheduled(groups_of, file))
-    problems += alias_problems(_aliased(groups_of, file), groups_of)
+    problems += [*_find_unknown_hosts(groups_of.keys(), file), *_find_channel_problems(file), *_find_tenant_problems(groups_of, file)]
+    problems += find_scheduling_problems(_iter_scheduled_hosts(groups_of, file))
+    problems += find_alias_problems(_iter_aliases(groups_of, file), groups_of)
     return members, groups_of, problems
 
 
-def _beside(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
+def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
     """What else is wrong, with the fields left out that cannot be read; nothing where there is too little left to tell."""
     rest = deepcopy(raw)
     for loc in wrong:
-        _without(rest, loc)
+        _remove_field(rest, loc)
     try:
-        _, _, problems = _settled(_File.model_validate(rest))
+        _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
     except ValidationError:
         return []
     return [(loc, what) for loc, what in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
 
 
-def _without(rest: Any, loc: Loc) -> None:
+def _remove_field(rest: Any, loc: Loc) -> None:
     """Take one field out of plain data."""
     for part in loc[:-1]:
         if isinstance(rest, list):
@@ -279,24 +279,24 @@ def _without(rest: Any, loc: Loc) -> None:
         rest.pop(loc[-1], None)
 
 
-def _members(file: _File) -> tuple[dict[str, list[str]], list[Problem]]:
+def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
     found: dict[str, list[str]] = {}
     problems: list[Problem] = []
     for name, row in file.groups.items():
         try:
-            found[name] = expand(row.hosts)
+            found[name] = expand_host_range(row.hosts)
         except BadRange as why:
             found[name] = []
             problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
     return found, problems
 
 
-def _unknown(known: Collection[str], file: _File) -> Iterator[Problem]:
+def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:
     """Rows of hosts that no group has, and controllers that are none of the hosts."""
     for name in file.hosts:
         if name not in known:
             yield ("hosts", name), f"hosts.{name}: is in no group"
-    rows: dict[Loc, Reach] = {("defaults",): file.defaults, **{("groups", name): row for name, row in file.groups.items()}}
+    rows: dict[Loc, HostSettings] = {("defaults",): file.defaults, **{("groups", name): row for name, row in file.groups.items()}}
     for loc, row in rows.items():
         if row.controller and row.controller not in known:
             yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {row.controller!r} is not a host of this inventory"
@@ -304,25 +304,25 @@ def _unknown(known: Collection[str], file: _File) -> Iterator[Problem]:
             yield (*loc, "scheduler"), f"{'.'.join(map(str, loc))}.scheduler: is none, and `controller:` names who is asked; leave one out"
 
 
-def _scheduled(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Scheduled]:
+def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
     """Where all is Slurm's and by its own name, there is nothing to look at."""
     rows = (file.defaults, *file.groups.values(), *file.hosts.values())
     if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
-        hosts = (_host(name, groups, file) for name, groups in groups_of.items())
-        yield from (Scheduled(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
+        hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
+        yield from (ScheduledHost(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
 
 
-def _aliased(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Aliased]:
+def _iter_aliases(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[HostAlias]:
     for name, row in file.hosts.items():
         if row.alias and name in groups_of:
-            yield Aliased(name, row.alias, _tenant(groups_of[name], file))
+            yield HostAlias(name, row.alias, _find_tenant(groups_of[name], file))
 
 
-def _tenant(groups: Iterable[str], file: _File) -> str:
+def _find_tenant(groups: Iterable[str], file: _InventoryFile) -> str:
     return next((tenant for group in groups if (tenant := file.groups[group].tenant)), "")
 
 
-def _channel_problems(file: _File) -> Iterator[Problem]:
+def _find_channel_problems(file: _InventoryFile) -> Iterator[Problem]:
     for i, row in enumerate(file.channels):
         for group in row.groups:
             if group not in file.groups:
@@ -331,7 +331,7 @@ def _channel_problems(file: _File) -> Iterator[Problem]:
             yield ("channels", i), f"channels.{i}.tenant: a tenant channel names its tenant"
 
 
-def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Problem]:
+def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[Problem]:
     """A host belongs to one tenant, or secrets of one would be shown to another."""
     for name, groups in groups_of.items():
         tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
@@ -339,11 +339,11 @@ def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Ite
             yield ("groups", groups[-1]), f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
 
 
-def _host(name: str, groups: Sequence[str], file: _File) -> Host:
+def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
     """Its own settings, over those of its groups (the later one wins), over the defaults."""
     row, settings = file.hosts.get(name, HostRow()), file.defaults
     for layer in (*(file.groups[group] for group in groups), row):
-        settings = Reach(**layer.model_dump(include=set(Reach.model_fields))).over(settings)
+        settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)
     if settings.scheduler == "none":
         settings = settings.model_copy(update={"controller": None})
     return Host(
@@ -353,6 +353,6 @@ def _host(name: str, groups: Sequence[str], file: _File) -> Host:
         node=row.node or "",
         alias=row.alias or "",
         group=groups[-1],
-        tenant=_tenant(groups, file),
+        tenant=_find_tenant(groups, file),
         **settings.model_dump(exclude_none=True),
     )

@@ -7,16 +7,16 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tools.inventory.ranges import BadRange, expand, fold
+from tools.inventory.ranges import BadRange, expand_host_range, fold_host_names
 
-MOST, MOST_SAID = 3, 8
+MAX_SUGGESTIONS, MAX_LISTED_NAMES = 3, 8
 """Hosts offered for one name, and names said before the rest is counted."""
-LONGEST = 64
+MAX_COMPARED_CHARS = 64
 """Characters of a name that are compared."""
-FAR = 2
+MAX_EDIT_DISTANCE = 2
 """Slips of the finger beyond which two names are not alike."""
-_NUMBER = re.compile(r"(.*?)(\d{1,9})$")
-_SPAN = re.compile(r"(\d{1,6})-(\d{1,6})")
+_NUMBER_PATTERN = re.compile(r"(.*?)(\d{1,9})$")
+_SPAN_PATTERN = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +30,63 @@ class UnknownName:
     """Whose hosts alone it was looked for among: it may be another's, which is then not said."""
 
 
-def unknown_names(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
+def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
     """What is said of names that are not among the known hosts, in their order. `tenant`: the known ones are those of one tenant."""
-    return tuple(replace(_unknown(name, known), tenant=tenant) for name in dict.fromkeys(names))
+    return tuple(replace(_build_unknown_name(name, known), tenant=tenant) for name in dict.fromkeys(names))
 
 
-def in_words(unknown: Sequence[UnknownName]) -> str:
+def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
     """`not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)`, or `none of acme's hosts: …`: the same sentence wherever it is refused;
     empty without any."""
     tenant = next((row.tenant for row in unknown if row.tenant), "")
     where = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
-    absent = [_offered(row.name, row.nearest) for row in unknown if not row.why]
-    parts = [f"{_offered(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
-    more = f", … {len(absent) - MOST_SAID} more" if len(absent) > MOST_SAID else ""
-    return "; ".join(([f"{where}: {', '.join(absent[:MOST_SAID])}{more}"] if absent else []) + parts[:MOST_SAID])
+    absent = [_format_suggestion(row.name, row.nearest) for row in unknown if not row.why]
+    parts = [f"{_format_suggestion(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
+    more = f", … {len(absent) - MAX_LISTED_NAMES} more" if len(absent) > MAX_LISTED_NAMES else ""
+    return "; ".join(([f"{where}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}"] if absent else []) + parts[:MAX_LISTED_NAMES])
 
 
-def _offered(name: str, nearest: Sequence[str]) -> str:
+def _format_suggestion(name: str, nearest: Sequence[str]) -> str:
     if not nearest:
         return name
     first, last = ", ".join(nearest[:-1]), nearest[-1]
     return f"{name} (did you mean {f'{first} or {last}' if first else last}?)"
 
 
-def _unknown(name: str, known: Collection[str]) -> UnknownName:
+def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
     if "[" not in name:
-        return UnknownName(name, nearest(name, known))
+        return UnknownName(name, find_nearest_hosts(name, known))
     try:
-        whole = expand(name)
+        whole = expand_host_range(name)
     except BadRange as why:
-        return UnknownName(name, _mended(name, known), str(why))
+        return UnknownName(name, _repair_range(name, known), str(why))
     return UnknownName(name, (), f"{len(whole)} hosts are too many at once")
 
 
-def nearest(name: str, known: Collection[str]) -> tuple[str, ...]:
+def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
     """The known hosts most like it, at most MOST: letters and number spelt otherwise, else the fewest slips, then the closest number."""
-    stem, number, digits = _parts(name)
+    stem, number, digits = _split_name(name)
     found: list[tuple[int, int, str]] = []
     for host in known:
-        theirs, their_number, their_digits = _parts(host)
+        theirs, their_number, their_digits = _split_name(host)
         if stem != theirs and number != their_number:
             continue
-        far = 0 if (stem, number) == (theirs, their_number) else slips(f"{stem}{digits}", f"{theirs}{their_digits}")
-        if far <= FAR:
+        far = 0 if (stem, number) == (theirs, their_number) else compute_edit_distance(f"{stem}{digits}", f"{theirs}{their_digits}")
+        if far <= MAX_EDIT_DISTANCE:
             found.append((far, abs(number - their_number), host))
     least = min(found, default=(0, 0, ""))[0]
-    return tuple(host for far, _, host in sorted(found)[:MOST] if far == least)
+    return tuple(host for far, _, host in sorted(found)[:MAX_SUGGESTIONS] if far == least)
 
 
-def _parts(name: str) -> tuple[str, int, str]:
+def _split_name(name: str) -> tuple[str, int, str]:
     """Letters without separators, the number, and its digits as written; -1 where there is none. A full name counts by its first label."""
-    short = name[:LONGEST].lower().partition(".")[0]
-    found = _NUMBER.match(short)
+    short = name[:MAX_COMPARED_CHARS].lower().partition(".")[0]
+    found = _NUMBER_PATTERN.match(short)
     stem, digits = (found[1], found[2]) if found else (short, "")
     return re.sub(r"[-_]", "", stem), int(digits) if digits else -1, digits
 
 
-def slips(one: str, other: str) -> int:
+def compute_edit_distance(one: str, other: str) -> int:
     """Letters to add, leave out, change, or swap with their neighbour, to make one of the other."""
     before: list[int] = []
     row = list(range(len(other) + 1))
@@ -101,16 +101,16 @@ def slips(one: str, other: str) -> int:
     return row[-1]
 
 
-def _mended(text: str, known: Collection[str]) -> tuple[str, ...]:
+def _repair_range(text: str, known: Collection[str]) -> tuple[str, ...]:
     """The range with both ends as wide as the first, lowest first, as far as its hosts are known."""
     try:
-        names = expand(_SPAN.sub(lambda ends: _span(ends[1], ends[2]), text))
+        names = expand_host_range(_SPAN_PATTERN.sub(lambda ends: _repair_span(ends[1], ends[2]), text))
     except BadRange:
         return ()
     real = [name for name in names if name in known]
-    return (fold(real),) if real else ()
+    return (fold_host_names(real),) if real else ()
 
 
-def _span(first: str, last: str) -> str:
+def _repair_span(first: str, last: str) -> str:
     low, high = sorted((int(first), int(last)))
     return f"{str(low).zfill(len(first))}-{str(high).zfill(len(first))}"

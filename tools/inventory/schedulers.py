@@ -5,17 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb.shapes import Loc
-from tools.checks.row import SLOTS
+from tools.checks.row import SLOT_PATTERNS
 
-NAMES: Mapping[str, tuple[str, str]] = {
-    "slurm": (SLOTS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
-    "kubernetes": (SLOTS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
+NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
+    "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
+    "kubernetes": (SLOT_PATTERNS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
 }
 """What a node may be called, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class ScheduledHost:
     """A host as its scheduler has it. `named`: its row gives it a name of its own there."""
 
     host: str
@@ -26,7 +26,7 @@ class Scheduled:
     named: bool
 
 
-def scheduling_problems(hosts: Iterable[Scheduled]) -> Iterator[tuple[Loc, str]]:
+def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
     """One of two hosts that are one node would be drained for the other."""
     rows = list(hosts)
     controllers = {row.controller for row in rows}
@@ -39,13 +39,13 @@ def scheduling_problems(hosts: Iterable[Scheduled]) -> Iterator[tuple[Loc, str]]
                 ("groups", row.group, "scheduler"),
                 f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
             )
-        yield from _name(row)
+        yield from _find_name_problem(row)
         if (other := taken.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
             yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
 
 
-def _name(row: Scheduled) -> Iterator[tuple[Loc, str]]:
-    pattern, says = NAMES.get(row.scheduler, ("", ""))
+def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
+    pattern, says = NODE_NAME_RULES.get(row.scheduler, ("", ""))
     if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
         return
     if row.named:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from kb.address import bdf
+from kb.address import normalize_bdf
 from kb.catalogues.accelerators import PRECISIONS, Accelerator
-from kb.keys import find
+from kb.keys import find_key
 from kb.shapes import SomeTexts, StrictModel, Text
-from kb.yaml import Problems, files_of, read, validated
+from kb.yaml import Problems, list_yaml_files, read_document, validate_document
 from tools.fact import Fact, Status, Value
 
-BUILT_IN = Path(__file__).parent / "profiles"
+BUILT_IN_PROFILES = Path(__file__).parent / "profiles"
 
 
 class BadSku(ValueError):
@@ -39,40 +39,40 @@ class Sku:
     accelerator: Accelerator | None = None
     """Its GPU as the site describes it; None where the catalogue does."""
 
-    def expected(self, key: str, device: str | None) -> Value:
+    def get_expected(self, key: str, device: str | None) -> Value:
         """What `key` should be on `device`, or None where nothing is expected. A device's own row wins, a null there silences."""
         own = self.devices.get(device or "", {})
         return own[key] if key in own else self.expect.get(key)
 
-    def fits(self, product: str) -> bool:
+    def matches_product(self, product: str) -> bool:
         """Whether nvidia-smi's product name is one of this SKU's."""
         return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
 
 
 def load_skus(*dirs: Path) -> dict[str, Sku]:
     """The built-in profiles, then those of `dirs`; a later one of the same name replaces. BadSku tells all problems at once."""
-    return dict(_built_in()) | _read_folders(dirs)
+    return dict(_load_built_in()) | _read_folders(dirs)
 
 
 @functools.cache
-def _built_in() -> Mapping[str, Sku]:
+def _load_built_in() -> Mapping[str, Sku]:
     """Read the shipped profiles, once per process: they do not change while it runs."""
-    return _read_folders((BUILT_IN,))
+    return _read_folders((BUILT_IN_PROFILES,))
 
 
 def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
     problems = Problems()
     found: dict[str, Sku] = {}
-    for path in (path for folder in dirs for path in files_of(folder)):
-        document = read(path, problems)
-        row = validated(document, _Profile, problems) if document else None
+    for path in (path for folder in dirs for path in list_yaml_files(folder)):
+        document = read_document(path, problems)
+        row = validate_document(document, _ProfileModel, problems) if document else None
         found |= {row.name: row.sku} if row else {}
     if problems.found:
         raise BadSku("\n".join(problems.found))
     return found
 
 
-def guess(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
+def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
     """The profile that fits one host's product name, preferring the right bus table, then the right GPU count.
 
     A host that shows half the GPUs or fewer, or more, is another machine with the same GPUs, unless they sit where the profile's do.
@@ -88,39 +88,39 @@ def guess(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
     def in_place(sku: Sku) -> bool:
         return bool(addresses) and addresses <= set(sku.bus)
 
-    fitting = [sku for sku in skus.values() if sku.fits(product) and (in_place(sku) or sku.gpus < 2 * count <= 2 * sku.gpus)]
+    fitting = [sku for sku in skus.values() if sku.matches_product(product) and (in_place(sku) or sku.gpus < 2 * count <= 2 * sku.gpus)]
     return max(fitting, key=lambda sku: (in_place(sku), sku.gpus == count), default=None)
 
 
-def product_of(facts: Iterable[Fact]) -> str:
+def find_product(facts: Iterable[Fact]) -> str:
     """What most GPUs of one host call themselves, "" when none said."""
     named = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
     return named.most_common(1)[0][0] if named else ""
 
 
-def _address(text: str) -> str:
-    if (address := bdf(text)) is None:
+def _validate_address(text: str) -> str:
+    if (address := normalize_bdf(text)) is None:
         raise ValueError(f"{text!r} is not a PCI address")
     return address
 
 
-def _key(key: str) -> str:
-    if find(key) is None:
+def _validate_key(key: str) -> str:
+    if find_key(key) is None:
         raise ValueError(f"{key!r} is no fact key")
     return key
 
 
-_Key = Annotated[Text, AfterValidator(_key)]
+_FactKey = Annotated[Text, AfterValidator(_validate_key)]
 
 
-class _Expect(StrictModel):
-    key: _Key
+class _ExpectedModel(StrictModel):
+    key: _FactKey
     value: Any
     source: Text
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, given: Any) -> Any:
+    def _validate_row(cls, given: Any) -> Any:
         if not isinstance(given, dict) or set(given) != {"key", "value", "source"}:
             raise ValueError(f"{given!r} needs key, value and source, and nothing else")
         return given
@@ -128,7 +128,7 @@ class _Expect(StrictModel):
     @property
     def typed(self) -> Value:
         """The value; a whole number written for a key that counts in fractions becomes one."""
-        row = find(self.key)
+        row = find_key(self.key)
         counts = isinstance(self.value, int) and not isinstance(self.value, bool)
         given: Value = float(self.value) if row and row.kind == "float" and counts else self.value
         return given
@@ -138,7 +138,7 @@ _Rate = Annotated[float, Field(gt=0, le=1e6)]
 _Clock = Annotated[int, Strict(), Field(ge=100, le=10_000)]
 
 
-class _Performance(StrictModel):
+class _PerformanceModel(StrictModel):
     """A GPU that the catalogue does not know: TFLOP/s of dense products, GB/s of one direction, Gbit/s of its part of the adapters, MHz."""
 
     arch: Text = ""
@@ -158,14 +158,14 @@ class _Performance(StrictModel):
     source: Text
 
     @model_validator(mode="after")
-    def _whole(self) -> "_Performance":
+    def _validate_row(self) -> "_PerformanceModel":
         if not any(getattr(self, precision) for precision in PRECISIONS):
             raise ValueError(f"needs the rate of one of {', '.join(PRECISIONS)}")
         if (self.nvlink is None) is (self.domain > 1):
             raise ValueError("nvlink and a domain of more than one GPU go together")
         return self
 
-    def accelerator(self, name: str, title: str, products: tuple[str, ...], gpus: int) -> Accelerator:
+    def build_accelerator(self, name: str, title: str, products: tuple[str, ...], gpus: int) -> Accelerator:
         """The same as a row of the catalogue."""
         rates = {precision: getattr(self, precision) for precision in PRECISIONS}
         return Accelerator(
@@ -175,15 +175,15 @@ class _Performance(StrictModel):
         )  # fmt: skip
 
 
-class _Profile(StrictModel):
+class _ProfileModel(StrictModel):
     name: Text
     title: Text
     products: SomeTexts
     gpus: Annotated[int, Strict(), Field(ge=1)]
-    bus: tuple[Annotated[Text, AfterValidator(_address)], ...] = ()
-    expect: tuple[_Expect, ...] = ()
-    devices: dict[str, dict[_Key, Any]] = Field(default_factory=dict)
-    performance: _Performance | None = None
+    bus: tuple[Annotated[Text, AfterValidator(_validate_address)], ...] = ()
+    expect: tuple[_ExpectedModel, ...] = ()
+    devices: dict[str, dict[_FactKey, Any]] = Field(default_factory=dict)
+    performance: _PerformanceModel | None = None
 
     @property
     def sku(self) -> Sku:
@@ -197,5 +197,5 @@ class _Profile(StrictModel):
             expect={"gpu.count": self.gpus, "pcie.gpu_count": self.gpus, **{row.key: row.typed for row in self.expect}},
             devices=self.devices,
             sources={row.key: row.source for row in self.expect},
-            accelerator=self.performance.accelerator(self.name, self.title, self.products, self.gpus) if self.performance else None,
+            accelerator=self.performance.build_accelerator(self.name, self.title, self.products, self.gpus) if self.performance else None,
         )

@@ -9,13 +9,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from tools.ledger.reach import row_of, text_of, texts_of, within_reach
+from tools.ledger.reach import parse_line, decode_text, decode_texts, translate_redis_errors
 from tools.ledger.seal import Seal
 
-PAGE = 1000
-ALTERED = "altered"
+PAGE_ENTRIES = 1000
+ALTERED_BRAKES = "altered"
 """What stands in the place of the brakes' digest where they were changed by somebody else."""
-STOP = "stop"
+STOP_EVENT = "stop"
 """All that an earlier key may still sign after a later one: whoever was not restarted may pull the kill switch, which starts nothing."""
 
 
@@ -36,94 +36,94 @@ class AuditReport:
         return self.intact and not self.missing_heads
 
 
-def entry(event: str, approval: str, by: str, at: str, **more: Any) -> str:
+def build_entry(event: str, approval: str, by: str, at: str, **more: Any) -> str:
     """One audit line: what is about to happen to which action, by whom. Never a secret, never an output."""
     return json.dumps({"event": event, "approval": approval, "by": by, "at": at, **more}, sort_keys=True, separators=(",", ":"))
 
 
-def with_brakes(line: str, digest: str) -> str:
+def add_brakes_digest(line: str, digest: str) -> str:
     """The line, with the digest of the brakes that are in force after it."""
-    return json.dumps({**row_of(line), "brakes": digest}, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**parse_line(line), "brakes": digest}, sort_keys=True, separators=(",", ":"))
 
 
-def brakes_of(line: str) -> str:
+def get_brakes_digest(line: str) -> str:
     """The digest of the brakes in force after an entry; empty where the entry says none, as those of earlier versions."""
-    return str(row_of(line).get("brakes") or "")
+    return str(parse_line(line).get("brakes") or "")
 
 
-def moment_of(line: str) -> datetime | None:
+def get_entry_time(line: str) -> datetime | None:
     """When an entry was written, as it says itself; None where it does not."""
     try:
-        at = datetime.fromisoformat(str(row_of(line).get("at")))
+        at = datetime.fromisoformat(str(parse_line(line).get("at")))
     except ValueError:
         return None
     return at if at.tzinfo else None
 
 
-def next_head(seal: Seal, head: str, line: str) -> str:
+def compute_next_head(seal: Seal, head: str, line: str) -> str:
     """The head after `line`."""
-    return seal.of("audit", head, line)
+    return seal.sign("audit", head, line)
 
 
-def signer(seal: Seal, head: str, line: str, said: str) -> str:
+def find_signer(seal: Seal, head: str, line: str, said: str) -> str:
     """The id of the key with which `line` was signed after `head`; empty where none of ours says so."""
-    return seal.signer(said, "audit", head, line)
+    return seal.find_signer(said, "audit", head, line)
 
 
-async def rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
+async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
     """The first `length` rows, oldest first, as (head after it, line)."""
-    for start in range(0, length, PAGE):
-        async with within_reach():
-            page = texts_of(await redis.lrange(f"{prefix}audit", start, min(start + PAGE, length) - 1))
+    for start in range(0, length, PAGE_ENTRIES):
+        async with translate_redis_errors():
+            page = decode_texts(await redis.lrange(f"{prefix}audit", start, min(start + PAGE_ENTRIES, length) - 1))
         for row in page:
             head, _, line = row.partition(" ")
             yield head, line
 
 
-async def end(redis: Redis, prefix: str) -> tuple[int, str]:
+async def read_end(redis: Redis, prefix: str) -> tuple[int, str]:
     """Length and head at one moment: others may append while we walk."""
-    async with within_reach():
+    async with translate_redis_errors():
         pipe = redis.pipeline(transaction=True)
         pipe.llen(f"{prefix}audit")
         pipe.get(f"{prefix}head")
         length, head = await pipe.execute()
-    return int(length), text_of(head)
+    return int(length), decode_text(head)
 
 
-async def begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
+async def is_begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
     """Whether the chain's first entry is signed with one of these keys; true of an empty chain."""
-    async for said, line in rows(redis, prefix, min(1, (await end(redis, prefix))[0])):
-        return bool(signer(seal, "", line, said))
+    async for said, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
+        return bool(find_signer(seal, "", line, said))
     return True
 
 
-async def newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | None:
+async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | None:
     """The id of the key that the newest entry is signed with; empty where it is none of ours, None of an empty chain."""
-    async with within_reach():
-        newest = texts_of(await redis.lrange(f"{prefix}audit", -2, -1))
+    async with translate_redis_errors():
+        newest = decode_texts(await redis.lrange(f"{prefix}audit", -2, -1))
     if not newest:
         return None
     before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
     said, _, line = newest[-1].partition(" ")
-    return signer(seal, before, line, said)
+    return find_signer(seal, before, line, said)
 
 
-async def export(redis: Redis, prefix: str) -> AsyncIterator[str]:
+async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
     """Every entry as one JSON line, its head added."""
-    length, _ = await end(redis, prefix)
-    async for head, line in rows(redis, prefix, length):
-        yield json.dumps({**row_of(line), "head": head}, sort_keys=True)
+    length, _ = await read_end(redis, prefix)
+    async for head, line in iter_rows(redis, prefix, length):
+        yield json.dumps({**parse_line(line), "head": head}, sort_keys=True)
 
 
-async def verify(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = ()) -> AuditReport:
+async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = ()) -> AuditReport:
     """Walk the chain and compare its end with the stored head and with heads that were posted elsewhere."""
-    length, stored = await end(redis, prefix)
+    length, stored = await read_end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}
     age = {name: years for years, name in enumerate(seal.ids)}
     youngest = len(age)
-    async for said, line in rows(redis, prefix, length):
-        name = signer(seal, head, line, said)
-        if not name or (age[name] > youngest and row_of(line).get("event") != STOP):
+    async for said, line in iter_rows(redis, prefix, length):
+        name = find_signer(seal, head, line, said)
+        if not name or (age[name] > youngest and parse_line(line).get("event") != STOP_EVENT):
             return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
         head, count, youngest = said, count + 1, min(youngest, age[name])
         missing.discard(head)

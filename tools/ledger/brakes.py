@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-STOP, BREAKER = "stop", "breaker:"
+STOP_BRAKE, BREAKER_PREFIX = "stop", "breaker:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Brakes:
     window_seconds: int = 600
     beat_seconds: int = 30
 
-    def at_once_of(self, group_size: int) -> int:
+    def get_max_at_once(self, group_size: int) -> int:
         """Hosts of a group that may be under change at the same time."""
         return max(1, int(self.at_once * group_size))
 
-    def window_of(self, group_size: int) -> int:
+    def get_max_in_window(self, group_size: int) -> int:
         """Distinct hosts of a group that may be changed within the window before the breaker trips."""
         return max(3, int(self.window * group_size))
 
@@ -62,9 +62,9 @@ class BrakesInForce:
     held: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, brakes: Iterable[str], held: Iterable[str]) -> "BrakesInForce":
+    def from_stored(cls, brakes: Iterable[str], held: Iterable[str]) -> "BrakesInForce":
         """From the fields of the stored brakes and the stored set of holders."""
-        return cls(frozenset(name for name in brakes if name == STOP or name.startswith(BREAKER)), frozenset(held))
+        return cls(frozenset(name for name in brakes if name == STOP_BRAKE or name.startswith(BREAKER_PREFIX)), frozenset(held))
 
     @property
     def digest(self) -> str:
@@ -72,21 +72,21 @@ class BrakesInForce:
         names = [*sorted(self.pulled), "", *sorted(self.held)]
         return hashlib.sha256("".join(f"{len(name)}:{name}" for name in names).encode()).hexdigest()[:32]
 
-    def switched(self, brake: str, *, pulled: bool) -> "BrakesInForce":
+    def with_switch(self, brake: str, *, pulled: bool) -> "BrakesInForce":
         """With one brake pulled or released."""
         return replace(self, pulled=self.pulled | {brake} if pulled else self.pulled - {brake})
 
-    def claimed(self, approval: str) -> "BrakesInForce":
+    def with_claim(self, approval: str) -> "BrakesInForce":
         """With one more action that holds its hosts."""
         return replace(self, held=self.held | {approval})
 
-    def released(self, approval: str) -> "BrakesInForce":
+    def without_claim(self, approval: str) -> "BrakesInForce":
         """Once an action has let its hosts go."""
         return replace(self, held=self.held - {approval})
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class BrakeUsage:
     """What of the brakes is used up: the hosts that count against each, and until when (`busy`: until their action is over)."""
 
     blast: Mapping[str, datetime]

@@ -30,6 +30,6 @@ class Claim:
         raise TypeError("a claim cannot be copied or stored; ask the ledger again")
 
 
-def issue(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
+def issue_claim(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
     """For `tools.ledger.ledger` only; a test holds the rest of the product off this function."""
     return Claim(action, token, worker, may_start, _MINT)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from redis.asyncio import Redis
 
-from tools.ledger.audit import PAGE, moment_of
-from tools.ledger.reach import row_of, texts_of, within_reach
+from tools.ledger.audit import PAGE_ENTRIES, get_entry_time
+from tools.ledger.reach import parse_line, decode_texts, translate_redis_errors
 
-MOST_READ = 500_000
+MAX_READ_ENTRIES = 500_000
 """Entries that are read, the newest first."""
 
 
@@ -32,37 +32,37 @@ class ActionHistory:
     whole: bool = True
 
 
-async def history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
+async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
     """Of the actions of an incident that was opened at `since`; older entries are not read."""
     found: list[ActionEvent] = []
     read, sought = 0, f'"incident":"{incident}"'
-    async for page in _backward(redis, prefix):
-        found += [event for line in reversed(page) if sought in line and (event := _event(line, incident))]
+    async for page in _iter_pages_backward(redis, prefix):
+        found += [event for line in reversed(page) if sought in line and (event := _parse_event(line, incident))]
         read += len(page)
-        oldest = moment_of(page[0])
+        oldest = get_entry_time(page[0])
         if oldest is not None and oldest < since:
             break
-        if read >= MOST_READ:
+        if read >= MAX_READ_ENTRIES:
             return ActionHistory(tuple(reversed(found)), whole=False)
     return ActionHistory(tuple(reversed(found)))
 
 
-async def _backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
+async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
     """Pages of lines, the newest page first, each oldest first. Who appends meanwhile moves nothing: the log only grows at its end."""
-    async with within_reach():
+    async with translate_redis_errors():
         end = int(await redis.llen(f"{prefix}audit"))
     while end > 0:
-        start = max(0, end - PAGE)
-        async with within_reach():
-            rows = texts_of(await redis.lrange(f"{prefix}audit", start, end - 1))
+        start = max(0, end - PAGE_ENTRIES)
+        async with translate_redis_errors():
+            rows = decode_texts(await redis.lrange(f"{prefix}audit", start, end - 1))
         if rows:
             yield [row.partition(" ")[2] for row in rows]
         end = start
 
 
-def _event(line: str, incident: str) -> ActionEvent | None:
+def _parse_event(line: str, incident: str) -> ActionEvent | None:
     """An entry about an action of the incident; None of what only names it, or cannot be read."""
-    row, at = row_of(line), moment_of(line)
+    row, at = parse_line(line), get_entry_time(line)
     approval = str(row.get("approval") or "")
     if at is None or not approval or row.get("incident") != incident:
         return None

@@ -12,130 +12,130 @@ from typing import Any, Final, Literal, cast
 
 from tools.action import Action
 from tools.ledger import audit, record
-from tools.ledger.book import Book, kept_words, line_of, parts
-from tools.ledger.brakes import BREAKER, STOP, BrakesInForce
-from tools.ledger.claim import Claim, issue
-from tools.ledger.journal import KeyParts, in_words, insist, key_parts
-from tools.ledger.reach import text_of, texts_of, within_reach
-from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, same_effect, targets_of
-from tools.ledger.seal import milliseconds
-from tools.ledger.states import OPEN, State, Transition, after
+from tools.ledger.book import LedgerReader, redact_note, build_audit_line, get_key_parts
+from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, BrakesInForce
+from tools.ledger.claim import Claim, issue_claim
+from tools.ledger.journal import KeyParts, format_refusal, retry_until_settled, build_key_parts
+from tools.ledger.reach import decode_text, decode_texts, translate_redis_errors
+from tools.ledger.record import ActionRecord, Refused, ApprovalTerms, Vote, find_approvers, check_terms, list_requesters, has_same_effect, list_targets
+from tools.ledger.seal import to_milliseconds
+from tools.ledger.states import OPEN_STATES, State, Transition, get_next_state
 
-Finished = Literal["done", "failed", "unknown"]
-ENDINGS: Final = frozenset({Transition.EXPIRE, Transition.SUPERSEDE, Transition.REVOKE})
-FINISHES: Final[Mapping[Finished, Transition]] = {"done": Transition.DONE, "failed": Transition.FAIL, "unknown": Transition.DOUBT}
+FinalState = Literal["done", "failed", "unknown"]
+END_TRANSITIONS: Final = frozenset({Transition.EXPIRE, Transition.SUPERSEDE, Transition.REVOKE})
+FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {"done": Transition.DONE, "failed": Transition.FAIL, "unknown": Transition.DOUBT}
 
 
-class Ledger(Book):
+class Ledger(LedgerReader):
     """Every change of an action's state. Reading, and the brakes that a human pulls, are the Book's."""
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    async def propose(self, action: Action, terms: Terms, *, single: bool = False) -> Record:
+    async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
         """Put an action up for decision. Proposing the same approval id again returns what is there, unchanged.
 
         `single`: Twin where the same, of whichever incident, is open or runs. Two at once make one, for each builds on the other's entry.
         """
         check_terms(action, terms)
-        canonical, request = action.canonical(), terms.canonical()
+        canonical, request = action.to_canonical_json(), terms.to_canonical_json()
         about = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
         sets = {"sets": list(terms.sets)} if terms.sets else {}
 
         async def attempt() -> str:
-            look = await self._look()
-            if single and (twin := await self._twin(action)):
-                raise record.Twin(twin)
-            decide_by = milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
-            mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
-            line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about, **sets)
+            look = await self._read_head()
+            if single and (twin := await self._find_duplicate(action)):
+                raise record.DuplicateAction(twin)
+            decide_by = to_milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
+            mac = self._seal.sign_request(canonical, request, to_milliseconds(look.now), decide_by)
+            line = build_audit_line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about, **sets)
             rest = (canonical, action.digest, request, mac, decide_by)
-            return await self._journal.run("propose", look, key_parts(action, terms.group), line, *rest)
+            return await self._journal.run_script("propose", look, build_key_parts(action, terms.group), line, *rest)
 
-        await insist(attempt)
-        found = await self.record(action.approval)
+        await retry_until_settled(attempt)
+        found = await self.get_record(action.approval)
         if found.digest != action.digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
         return found
 
-    async def _twin(self, action: Action) -> str:
+    async def _find_duplicate(self, action: Action) -> str:
         """An action that is open, runs or is in doubt and would do the same; none once this one is there itself."""
         names = set[str]()
-        for target in targets_of(action):
-            async with within_reach():
-                names |= set(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
-                holder = text_of(await self._redis.get(f"{self._prefix}target:{target}"))
+        for target in list_targets(action):
+            async with translate_redis_errors():
+                names |= set(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
+                holder = decode_text(await self._redis.get(f"{self._prefix}target:{target}"))
             names |= {holder} if holder else set()
         if action.approval in names:
             return ""
-        return next(iter([name for name in sorted(names) if await self._does_the_same(name, action)]), "")
+        return next(iter([name for name in sorted(names) if await self._has_same_effect(name, action)]), "")
 
-    async def _does_the_same(self, approval: str, action: Action) -> bool:
+    async def _has_same_effect(self, approval: str, action: Action) -> bool:
         try:
-            other = await self.record(approval)
-        except record.Tampered:
+            other = await self.get_record(approval)
+        except record.TamperedRecord:
             return False  # nothing will ever run on it
-        living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN and not other.old_key)
-        return living and same_effect(other.action, action)
+        living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
+        return living and has_same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
-    ) -> Record:
+    ) -> ActionRecord:
         """Count one person's word. `voter` is `TEAM:USER` of the verified click, `delivery` its unique id. Raises a Refused.
 
         A denial ends it, also from somebody who approved before.
         """
-        said = kept_words(reason)
+        said = redact_note(reason)
 
         async def attempt() -> str:
-            seen = await self.record(approval)
-            _may_vote(seen, digest, voter, verdict)
-            look = await self._look()
-            if not await self._confirm(seen):
+            seen = await self.get_record(approval)
+            _check_vote(seen, digest, voter, verdict)
+            look = await self._read_head()
+            if not await self._is_confirmed(seen):
                 return "retry"
             vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
-            becomes = _becomes(seen, vote)
-            start_by = milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
-            line = line_of(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
-            verified = (seen.mac, seen.raw_votes, milliseconds(seen.decide_by))
-            signed = (self._seal.vote(vote), delivery, becomes.value, start_by, self._seal.approved(approval, digest, start_by))
-            return await self._journal.run("vote", look, parts(seen), line, *verified, voter, *signed, said)
+            becomes = _compute_state_after_vote(seen, vote)
+            start_by = to_milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
+            line = build_audit_line(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
+            verified = (seen.mac, seen.raw_votes, to_milliseconds(seen.decide_by))
+            signed = (self._seal.sign_vote(vote), delivery, becomes.value, start_by, self._seal.sign_approval(approval, digest, start_by))
+            return await self._journal.run_script("vote", look, get_key_parts(seen), line, *verified, voter, *signed, said)
 
-        await insist(attempt)
-        return await self.record(approval)
+        await retry_until_settled(attempt)
+        return await self.get_record(approval)
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
         """The right to run the action, once. `authorised` are those who may approve it as of now. Raises a Refused."""
-        await self._may_act()
-        claimed: list[Record] = []
+        await self._require_permission_to_act()
+        claimed: list[ActionRecord] = []
 
         async def attempt() -> str:
-            seen = await self.record(approval)
-            await self._may_claim(seen, digest, policy, catalogue, authorised)
-            covered = await self.covered(seen)
-            look = await self._look()
-            if not await self._confirm(seen):
+            seen = await self.get_record(approval)
+            await self._check_claim(seen, digest, policy, catalogue, authorised)
+            covered = await self.list_covered(seen)
+            look = await self._read_head()
+            if not await self._is_confirmed(seen):
                 return "retry"
-            await self._may_start(seen, look.brakes)
+            await self._check_brakes(seen, look.brakes)
             assert seen.start_by is not None
-            line = line_of("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
-            verified = (seen.mac, seen.raw_votes, milliseconds(seen.start_by))
+            line = build_audit_line("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
+            verified = (seen.mac, seen.raw_votes, to_milliseconds(seen.start_by))
             asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
             claimed[:] = [seen]
-            return await self._journal.run("claim", look, parts(seen), line, *verified, *asked, *self._limits(seen.terms))
+            return await self._journal.run_script("claim", look, get_key_parts(seen), line, *verified, *asked, *self._build_limits(seen.terms))
 
-        word = await insist(attempt)
+        word = await retry_until_settled(attempt)
         if word == "trip":
-            await self._trip(claimed[0], worker)
-        return _issued(word, claimed[0].action, worker, may_start=True)
+            await self._trip_breaker(claimed[0], worker)
+        return _parse_claim(word, claimed[0].action, worker, may_start=True)
 
-    async def _may_act(self) -> None:
+    async def _require_permission_to_act(self) -> None:
         why = self._distrust if isinstance(self._distrust, str) else await self._distrust()
         if why:
-            raise record.Forgetful(f"{record.Forgetful.__doc__} ({why})")
+            raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({why})")
 
-    async def _may_claim(self, seen: Record, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+    async def _check_claim(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
         if seen.old_key:
             raise record.OldKey(record.OldKey.__doc__)
         if seen.digest != digest:
@@ -143,138 +143,138 @@ class Ledger(Book):
         if seen.state is not State.APPROVED:
             raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
         if any(vote.verdict == "deny" for vote in seen.votes):
-            raise record.Tampered(record.Tampered.__doc__)
+            raise record.TamperedRecord(record.TamperedRecord.__doc__)
         if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
-            await self.end(seen.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
+            await self.end_action(seen.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
             raise record.VersionChanged(record.VersionChanged.__doc__)
-        if len(approving(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
+        if len(find_approvers(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
             raise record.NoQuorum(record.NoQuorum.__doc__)
 
-    async def _may_start(self, seen: Record, brakes: BrakesInForce) -> None:
+    async def _check_brakes(self, seen: ActionRecord, brakes: BrakesInForce) -> None:
         """By the brakes that the audit log confirms, whatever lies in their keys by now; the script asks those again."""
-        if STOP in brakes.pulled:
-            raise record.Stopped(in_words("stopped", (await self.status()).stopped))
-        if f"{BREAKER}{seen.terms.group}" in brakes.pulled:
+        if STOP_BRAKE in brakes.pulled:
+            raise record.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
+        if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
             raise record.BreakerOpen(record.BreakerOpen.__doc__)
         for approval in sorted(brakes.held - {seen.approval}):
-            with suppress(record.NotFound, record.Tampered):  # the lock on its hosts is what is left
-                other = await self.record(approval)
-                if set(targets_of(other.action)) & set(targets_of(seen.action)):
-                    raise record.TargetBusy(in_words("busy", approval))
+            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts is what is left
+                other = await self.get_record(approval)
+                if set(list_targets(other.action)) & set(list_targets(seen.action)):
+                    raise record.TargetBusy(format_refusal("busy", approval))
 
-    def _limits(self, terms: Terms) -> tuple[int, ...]:
+    def _build_limits(self, terms: ApprovalTerms) -> tuple[int, ...]:
         brakes, size = self._brakes, terms.group_size
-        shares = (brakes.at_once_of(size), brakes.window_of(size))
+        shares = (brakes.get_max_at_once(size), brakes.get_max_in_window(size))
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
-    async def covered(self, seen: Record) -> list[str]:
+    async def list_covered(self, seen: ActionRecord) -> list[str]:
         """Open approvals that this action makes needless: a lighter remedy on targets that are all ours."""
-        ours, found = set(targets_of(seen.action)), set[str]()
+        ours, found = set(list_targets(seen.action)), set[str]()
         for target in sorted(ours) if seen.terms.covers else ():
-            async with within_reach():
-                others = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
+            async with translate_redis_errors():
+                others = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
             found |= {name for name in others if name != seen.approval and await self._is_covered(name, seen.terms.covers, ours)}
         return sorted(found)
 
     async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
         try:
-            other = await self.record(approval)
-        except record.Tampered:
+            other = await self.get_record(approval)
+        except record.TamperedRecord:
             return False  # nothing will ever run on it, and it must not keep the host from being mended
-        return other.state in OPEN and other.action.remedy in covers and ours.issuperset(targets_of(other.action))
+        return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
 
-    async def _trip(self, seen: Record, worker: str) -> None:
+    async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
         why = f"tripped by {seen.approval}"
-        await self._switch("breaker_trips", worker, f"breaker:{seen.terms.group}", why, seen.terms.group)
+        await self._set_brake("breaker_trips", worker, f"breaker:{seen.terms.group}", why, seen.terms.group)
         raise record.BreakerOpen(record.BreakerOpen.__doc__)
 
-    async def beat(self, claim: Claim) -> None:
+    async def send_heartbeat(self, claim: Claim) -> None:
         """Say that the holder lives. LostClaim when it is no longer the holder."""
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run("beat", await self._look(), KeyParts(claim.action.approval), "", *rest)
+            return await self._journal.run_script("beat", await self._read_head(), KeyParts(claim.action.approval), "", *rest)
 
-        await insist(attempt)
+        await retry_until_settled(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
         """Take over from a worker that stopped beating, to find out what happened; None while it still beats."""
-        seen = await self.record(approval)
+        seen = await self.get_record(approval)
         rest = (worker, self._brakes.beat_seconds * 1000)
-        word = await insist(partial(self._write, "adopt", seen, "adopt", worker, rest))
-        return None if word == "alive" else _issued(word, seen.action, worker, may_start=False)
+        word = await retry_until_settled(partial(self._run_script, "adopt", seen, "adopt", worker, rest))
+        return None if word == "alive" else _parse_claim(word, seen.action, worker, may_start=False)
 
-    async def finish(self, held: Claim, state: Finished, *, exit_status: int | None = None, output: str = "", says: str = "") -> Record:
+    async def finish(self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = "") -> ActionRecord:
         """Write down how it ended. `output` is the digest of the stored output; `says` a sentence for the card.
 
         `unknown` keeps the target locked until a human looked. LostClaim when somebody else holds it.
         """
-        seen = await self.record(held.action.approval)
-        becomes, status, kept = after(State.EXECUTING, FINISHES[state]), "" if exit_status is None else str(exit_status), _digest(output)
+        seen = await self.get_record(held.action.approval)
+        becomes, status, kept = get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state]), "" if exit_status is None else str(exit_status), _get_output_digest(output)
         assert becomes is not None
-        rest = (held.token, becomes.value, status, kept, kept_words(says))
-        await insist(partial(self._write, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept))
-        return await self.record(seen.approval)
+        rest = (held.token, becomes.value, status, kept, redact_note(says))
+        await retry_until_settled(partial(self._run_script, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept))
+        return await self.get_record(seen.approval)
 
-    async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> Record:
+    async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> ActionRecord:
         """A human looked at the host and says what happened to an `unknown` action. Audited; releases the target."""
-        seen = await self.record(approval)
-        becomes = after(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
+        seen = await self.get_record(approval)
+        becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
-        rest, said = (human, becomes.value, kept_words(note)), kept_words(note)
-        await insist(partial(self._write, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
-        return await self.record(approval)
+        rest, said = (human, becomes.value, redact_note(note)), redact_note(note)
+        await retry_until_settled(partial(self._run_script, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
+        return await self.get_record(approval)
 
-    async def end(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> Record:
+    async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
         """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended.
 
         `replaced_by` is the action that stands in its place from now on.
         """
-        if event not in ENDINGS:
-            raise ValueError(f"{event} does not end an action; {', '.join(sorted(ENDINGS))} do")
-        said = kept_words(says)
+        if event not in END_TRANSITIONS:
+            raise ValueError(f"{event} does not end an action; {', '.join(sorted(END_TRANSITIONS))} do")
+        said = redact_note(says)
 
         async def attempt() -> str:
-            seen = await self.record(approval)
-            becomes = after(seen.state, event)
+            seen = await self.get_record(approval)
+            becomes = get_next_state(seen.state, event)
             if becomes is None:
                 raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
-            due = seen.due()
-            until = milliseconds(due) if due and event is Transition.EXPIRE else ""
+            due = seen.get_due_time()
+            until = to_milliseconds(due) if due and event is Transition.EXPIRE else ""
             rest = (becomes.value, by, said, until, seen.state.value, replaced_by)
-            return await self._write("end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {}))
+            return await self._run_script("end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {}))
 
-        await insist(attempt)
-        return await self.record(approval)
+        await retry_until_settled(attempt)
+        return await self.get_record(approval)
 
-    async def judge(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> Record:
+    async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
         """Keep what the proof (or the later re-proof) found."""
-        seen = await self.record(approval)
-        await insist(partial(self._write, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
-        return await self.record(approval)
+        seen = await self.get_record(approval)
+        await retry_until_settled(partial(self._run_script, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
+        return await self.get_record(approval)
 
     # -- the key ----------------------------------------------------------------------------------------------------
 
-    async def rotate(self, who: str) -> tuple[str, ...]:
+    async def rotate_key(self, who: str) -> tuple[str, ...]:
         """From now on the present key signs, and no other. What waits under an earlier key is superseded, to be proposed anew: what people
         approved must be approved again. What runs ends as it would have. Whoever dies on the way is followed by whoever calls this again."""
-        await insist(partial(self._takes_over, who))
+        await retry_until_settled(partial(self._record_key_change, who))
         ended = []
-        for approval in (await self.keys()).waiting:
+        for approval in (await self.get_key_status()).waiting:
             with suppress(record.NotOpen):  # somebody was quicker
                 ended.append(
-                    (await self.end(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")).approval
+                    (await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")).approval
                 )
         return tuple(ended)
 
-    async def _takes_over(self, who: str) -> str:
+    async def _record_key_change(self, who: str) -> str:
         """The first entry of the present key: it signs the whole chain before it, and no earlier key signs anything after it."""
-        look = await self._journal.look(after_older=True)
-        newest = await audit.newest_signer(self._redis, self._prefix, self._seal)
+        look = await self._journal.read_head(after_older=True)
+        newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
             return "ok"
-        line = audit.entry("key_changed", "", who, look.at, key=self._seal.current, before=newest)
-        return await self._journal.run("note", look, KeyParts("-"), line)
+        line = audit.build_entry("key_changed", "", who, look.at, key=self._seal.current, before=newest)
+        return await self._journal.run_script("note", look, KeyParts("-"), line)
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 
@@ -283,49 +283,49 @@ class Ledger(Book):
 
         What waits for a decision is superseded, as its deadlines came from the wrong time: which, to be proposed anew.
         """
-        async with within_reach():
-            waiting = texts_of(await self._redis.zrange(f"{self._prefix}due", 0, -1))
+        async with translate_redis_errors():
+            waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
 
         async def attempt() -> str:
-            look = await self._look("ours")
-            return await self._journal.run("rewind", look, KeyParts("-"), audit.entry("clock_rewound", "", who, look.at))
+            look = await self._read_head("ours")
+            return await self._journal.run_script("rewind", look, KeyParts("-"), audit.build_entry("clock_rewound", "", who, look.at))
 
-        await insist(attempt)
+        await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
-            with suppress(record.NotOpen, record.Tampered):  # it began meanwhile, or it can never run
-                if (await self.record(approval)).state in OPEN:
-                    await self.end(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+            with suppress(record.NotOpen, record.TamperedRecord):  # it began meanwhile, or it can never run
+                if (await self.get_record(approval)).state in OPEN_STATES:
+                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
                     ended.append(approval)
         return tuple(ended)
 
 
-def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:
+def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> None:
     if seen.old_key and verdict == "approve":
         raise record.OldKey(record.OldKey.__doc__)
     if seen.digest != digest:
         raise record.WrongDigest(record.WrongDigest.__doc__)
-    if verdict == "approve" and voter in requesters_of(seen.action):
+    if verdict == "approve" and voter in list_requesters(seen.action):
         raise record.OwnRequest(record.OwnRequest.__doc__)
     if voter not in seen.terms.approvers:
         raise record.NotAnApprover(record.NotAnApprover.__doc__)
 
 
-def _becomes(seen: Record, vote: Vote) -> State:
+def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
     """The state after this vote, by the table. Distinct voters count, so the same person twice is one."""
     if vote.verdict == "deny":
         return State.DENIED
-    voters = approving([*seen.votes, vote], seen.terms, seen.action)
+    voters = find_approvers([*seen.votes, vote], seen.terms, seen.action)
     return State.APPROVED if seen.terms.quorum >= 1 and len(voters) >= seen.terms.quorum else State.PENDING
 
 
-def _issued(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
+def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
     """The claim that an `ok LENGTH TOKEN` grants."""
     if not word.startswith("ok "):
         raise Refused(f"the ledger answered {word!r}")
-    return issue(action, int(word.split()[2]), worker, may_start=may_start)
+    return issue_claim(action, int(word.split()[2]), worker, may_start=may_start)
 
 
-def _digest(output: str) -> str:
+def _get_output_digest(output: str) -> str:
     """The digest of a stored output; anything else is hashed, so that an output never gets into a record or the audit log."""
-    return output if not output or record.is_digest(output) else record.digest_of(output)
+    return output if not output or record.is_digest(output) else record.compute_digest(output)

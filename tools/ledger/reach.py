@@ -8,41 +8,41 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from tools.ledger.record import StoreDown, Tampered
+from tools.ledger.record import StoreDown, TamperedRecord
 
-_NOT_OURS = re.compile(r"WRONGTYPE|attempt to (?:compare|perform arithmetic|concatenate|index)|not a (?:valid )?(?:float|integer)")
+_FOREIGN_VALUE_PATTERN = re.compile(r"WRONGTYPE|attempt to (?:compare|perform arithmetic|concatenate|index)|not a (?:valid )?(?:float|integer)")
 """What Redis says of a value that only somebody else can have put there."""
 
 
 @asynccontextmanager
-async def within_reach() -> AsyncIterator[None]:
+async def translate_redis_errors() -> AsyncIterator[None]:
     """StoreDown for whatever keeps Redis from answering; Tampered where what lies there is none of what we write."""
     try:
         yield
     except ResponseError as why:
-        if not _NOT_OURS.search(str(why)):
+        if not _FOREIGN_VALUE_PATTERN.search(str(why)):
             raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
-        raise Tampered(f"{Tampered.__doc__} ({str(why)[:120]})") from why
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({str(why)[:120]})") from why
     except (RedisError, OSError) as why:
         raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
 
 
-def text_of(value: Any) -> str:
+def decode_text(value: Any) -> str:
     """A reply as text, empty where there is none."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def texts_of(values: Any) -> list[str]:
+def decode_texts(values: Any) -> list[str]:
     """A list of replies as text."""
-    return [text_of(value) for value in values]
+    return [decode_text(value) for value in values]
 
 
-def hash_of(found: Mapping[Any, Any]) -> dict[str, str]:
+def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
     """A hash as text."""
-    return {text_of(name): text_of(value) for name, value in found.items()}
+    return {decode_text(name): decode_text(value) for name, value in found.items()}
 
 
-def row_of(line: str) -> dict[str, Any]:
+def parse_line(line: str) -> dict[str, Any]:
     """An audit line as a mapping; one that is no JSON any more is shown as it lies there."""
     try:
         row = json.loads(line)

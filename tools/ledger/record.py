@@ -22,11 +22,11 @@ class NotFound(Refused):
     """There is no such approval."""
 
 
-class Twin(Refused):
+class DuplicateAction(Refused):
     """The same is up for decision, or runs, on that target already; it goes by that one."""
 
     def __init__(self, approval: str) -> None:
-        super().__init__(f"{Twin.__doc__} ({approval})")
+        super().__init__(f"{DuplicateAction.__doc__} ({approval})")
         self.approval = approval
 
 
@@ -58,11 +58,11 @@ class BadTerms(Refused):
     """The request is not well-formed; nothing was put up for decision."""
 
 
-class Replayed(Refused):
+class ReplayedClick(Refused):
     """This click was received before."""
 
 
-class Tampered(Refused):
+class TamperedRecord(Refused):
     """A stored record does not carry our signature; nothing runs on it. Look at the Redis behind RackMedic."""
 
 
@@ -74,7 +74,7 @@ class KeyChanging(Refused):
     """The ledger's key is being changed: nothing is decided or started until `rackmedic ledger rotate` has run."""
 
 
-class Stopped(Refused):
+class KillSwitchOn(Refused):
     """The kill switch is on: no remedy starts until somebody resumes."""
 
 
@@ -102,7 +102,7 @@ class NoQuorum(Refused):
     """Too few of the approvers' votes still count."""
 
 
-class Forgetful(Refused):
+class NonDurableStore(Refused):
     """This Redis may forget what it acknowledged, so no remedy runs on it."""
 
 
@@ -118,12 +118,12 @@ class ClockSkew(Refused):
     """This machine's clock is far behind the ledger's, so no deadline holds; mend its time, or, if the ledger's ran ahead, `rackmedic resume --clock`."""
 
 
-class Crowded(Refused):
+class Contention(Refused):
     """Too many decisions at the same moment; try again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ApprovalTerms:
     """Who may decide and until when, frozen into the request. `approvers` are `TEAM:USER`; an empty set means nobody."""
 
     approvers: frozenset[str]
@@ -142,12 +142,12 @@ class Terms:
     sets: tuple[str, ...] = ()
     """The approver sets of the policy that `approvers` came from; empty where the channel's own approve."""
 
-    def canonical(self) -> str:
+    def to_canonical_json(self) -> str:
         """One line of JSON: what is signed together with the action."""
         return json.dumps(asdict(self) | {"approvers": sorted(self.approvers)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_canonical(cls, text: str) -> "Terms":
+    def from_canonical_json(cls, text: str) -> "ApprovalTerms":
         """The inverse of `canonical`. TypeError for a field that Terms do not have: nothing is decided by terms that are read in part."""
         row = json.loads(text)
         lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
@@ -166,17 +166,17 @@ class Vote:
     delivery: str
     reason: str = ""
 
-    def canonical(self) -> str:
+    def to_canonical_json(self) -> str:
         """One line of JSON: what is signed."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ActionRecord:
     """One action as the ledger knows it, signatures checked."""
 
     action: Action
-    terms: Terms
+    terms: ApprovalTerms
     state: State
     votes: tuple[Vote, ...]
     proposed_at: datetime
@@ -216,7 +216,7 @@ class Record:
         """How many distinct people approved."""
         return len({vote.voter for vote in self.votes if vote.verdict == "approve"})
 
-    def due(self) -> datetime | None:
+    def get_due_time(self) -> datetime | None:
         """When somebody must look at it again, whatever happens."""
         match self.state:
             case State.PENDING:
@@ -230,41 +230,41 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class VoteResult:
     """One vote among several of one click: what the ledger made of it. `seen` is the action as far as it could be read."""
 
     approval: str
-    seen: Record | None = None
+    seen: ActionRecord | None = None
     no: Refused | None = None
 
 
-_NAME = re.compile(r"[^\s,]+")
-_PERSON = re.compile(r"[^\s:,]+:[^\s:,]+")
+_NAME_PATTERN = re.compile(r"[^\s,]+")
+_PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
 
 
-def targets_of(action: Action) -> tuple[str, ...]:
+def list_targets(action: Action) -> tuple[str, ...]:
     """The hosts an action holds while it runs: its target, or every host of a set (`a,b,c`)."""
     return tuple(dict.fromkeys(action.target.split(",")))
 
 
-def same_effect(one: Action, other: Action) -> bool:
+def has_same_effect(one: Action, other: Action) -> bool:
     """Whether two actions would do the same to the same target; whose they are and what they are called makes no difference."""
-    return (one.remedy, one.target, _wanted(one)) == (other.remedy, other.target, _wanted(other))
+    return (one.remedy, one.target, _get_effect_args(one)) == (other.remedy, other.target, _get_effect_args(other))
 
 
-def _wanted(action: Action) -> dict[str, str]:
+def _get_effect_args(action: Action) -> dict[str, str]:
     return {name: value for name, value in action.args.items() if name != "approval"}
 
 
-def requesters_of(action: Action) -> frozenset[str]:
+def list_requesters(action: Action) -> frozenset[str]:
     """Who asked for the action or edited it, as `TEAM:USER`, several separated by commas. None of them may approve it."""
     return frozenset(filter(None, action.requested_by.split(",")))
 
 
-def check_terms(action: Action, terms: Terms) -> None:
+def check_terms(action: Action, terms: ApprovalTerms) -> None:
     """BadTerms unless the request says everything that the scripts rely on. A person without a team would match nobody."""
-    problems = [f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | requesters_of(action)) if not _PERSON.fullmatch(who)]
-    problems += [f"{name!r} is no host name" for name in targets_of(action) if not _NAME.fullmatch(name)]
+    problems = [f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)]
+    problems += [f"{name!r} is no host name" for name in list_targets(action) if not _NAME_PATTERN.fullmatch(name)]
     numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
     numbers["start_seconds"] = terms.start_seconds
     problems += [f"{name} is {value}, it must be at least 1" for name, value in numbers.items() if value < 1]
@@ -274,14 +274,14 @@ def check_terms(action: Action, terms: Terms) -> None:
         raise BadTerms(f"{BadTerms.__doc__} {'; '.join(problems)}")
 
 
-def approving(votes: Sequence[Vote], terms: Terms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
+def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
     """Distinct people who approved this digest, are among the frozen approvers, are still authorised, and did not ask for it."""
     counted = {
         vote.voter
         for vote in votes
         if vote.verdict == "approve" and vote.digest == action.digest and vote.approval == action.approval and vote.voter in terms.approvers
     }
-    counted -= requesters_of(action)
+    counted -= list_requesters(action)
     return counted if authorised is None else counted & authorised
 
 
@@ -290,6 +290,6 @@ def is_digest(text: str) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{64}", text))
 
 
-def digest_of(text: str) -> str:
+def compute_digest(text: str) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tools.ledger.book import Book
+from tools.ledger.book import LedgerReader
 from tools.ledger.brakes import Brakes
 
-MOST_INCIDENTS = 50
+MAX_INCIDENTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRoom:
+class GroupHeadroom:
     """Hosts of one group: under change now, and changed within the window, each with the most that may be."""
 
     group: str
@@ -22,7 +22,7 @@ class GroupRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentRoom:
+class IncidentHeadroom:
     """Hosts that one incident has changed within its hour, and when the first of them counts no more."""
 
     incident: str
@@ -31,28 +31,28 @@ class IncidentRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BrakeHeadroom:
     """What is left."""
 
     brakes: Brakes
-    groups: tuple[GroupRoom, ...] = ()
+    groups: tuple[GroupHeadroom, ...] = ()
     """Those with hosts, the busiest first."""
-    incidents: tuple[IncidentRoom, ...] = ()
+    incidents: tuple[IncidentHeadroom, ...] = ()
     """Those that have used some."""
 
 
-async def room_of(book: Book, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> Room:
+async def compute_headroom(book: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
     """As the ledger would count it. Of a great many incidents, the oldest."""
-    rows = [await _of_group(book, group, len(hosts)) for group, hosts in groups.items() if hosts]
-    used = [await _of_incident(book, incident) for incident in incidents[:MOST_INCIDENTS]]
-    return Room(book.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used)))
+    rows = [await _compute_group_headroom(book, group, len(hosts)) for group, hosts in groups.items() if hosts]
+    used = [await _compute_incident_headroom(book, incident) for incident in incidents[:MAX_INCIDENTS]]
+    return BrakeHeadroom(book.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used)))
 
 
-async def _of_group(book: Book, group: str, size: int) -> GroupRoom:
-    used, brakes = await book.used("", group), book.brakes
-    return GroupRoom(group, len(used.busy), brakes.at_once_of(size), len(used.window), brakes.window_of(size))
+async def _compute_group_headroom(book: LedgerReader, group: str, size: int) -> GroupHeadroom:
+    used, brakes = await book.get_brake_usage("", group), book.brakes
+    return GroupHeadroom(group, len(used.busy), brakes.get_max_at_once(size), len(used.window), brakes.get_max_in_window(size))
 
 
-async def _of_incident(book: Book, incident: str) -> IncidentRoom | None:
-    blast = (await book.used(incident, "")).blast
-    return IncidentRoom(incident, len(blast), min(blast.values())) if blast else None
+async def _compute_incident_headroom(book: LedgerReader, incident: str) -> IncidentHeadroom | None:
+    blast = (await book.get_brake_usage(incident, "")).blast
+    return IncidentHeadroom(incident, len(blast), min(blast.values())) if blast else None

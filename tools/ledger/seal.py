@@ -17,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tools.action import Action
-from tools.ledger.record import Outcome, Record, Tampered, Terms, Vote
+from tools.ledger.record import Outcome, ActionRecord, TamperedRecord, ApprovalTerms, Vote
 from tools.ledger.states import State
 
-LEAST_KEY = 16
+MIN_KEY_BYTES = 16
 
 
-def key_id(key: bytes) -> str:
+def compute_key_id(key: bytes) -> str:
     """What a key is called in signatures, settings and answers. It tells nothing of the key."""
     return hmac.new(key, b"the id of this ledger key", hashlib.sha256).hexdigest()[:8]
 
@@ -34,152 +34,152 @@ class Seal:
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         keys = dict.fromkeys((key, *older))
-        if min(map(len, keys)) < LEAST_KEY:
-            raise ValueError(f"the ledger key must have at least {LEAST_KEY} bytes")
-        self._keys = {key_id(one): one for one in keys}
-        self.current = key_id(key)
+        if min(map(len, keys)) < MIN_KEY_BYTES:
+            raise ValueError(f"the ledger key must have at least {MIN_KEY_BYTES} bytes")
+        self._keys = {compute_key_id(one): one for one in keys}
+        self.current = compute_key_id(key)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """The keys by their ids, the present one first."""
         return tuple(self._keys)
 
-    def of(self, *parts: str) -> str:
+    def sign(self, *parts: str) -> str:
         """The signature of these parts, in order; lengths are signed too, so parts cannot be shifted into each other."""
-        mac = _mac(self._keys[self.current], parts)
+        mac = _compute_mac(self._keys[self.current], parts)
         return f"{self.current}.{mac}" if len(self._keys) > 1 else mac
 
-    def signer(self, mac: str, *parts: str) -> str:
+    def find_signer(self, mac: str, *parts: str) -> str:
         """The id of the key that signed `parts` so; empty where none of ours did."""
         said, dot, bare = mac.rpartition(".")
         asked = [said] if dot else list(self._keys)
-        return next((name for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts))), "")
+        return next((name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
 
-    def check(self, mac: str, *parts: str) -> str:
+    def verify(self, mac: str, *parts: str) -> str:
         """Tampered unless `mac` signs `parts`; the id of the key that it was signed with."""
-        found = self.signer(mac, *parts)
+        found = self.find_signer(mac, *parts)
         if not found:
-            raise Tampered(f"{Tampered.__doc__}{self._of_another(mac)}")
+            raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
         return found
 
-    def _of_another(self, mac: str) -> str:
+    def _explain_unknown_key(self, mac: str) -> str:
         name = mac.rpartition(".")[0]
         strange = re.fullmatch(r"[0-9a-f]{8}", name) and name not in self._keys
-        return f" It says that it was signed with the key {name}, which this process does not have: {NEW_KEY}" if strange else ""
+        return f" It says that it was signed with the key {name}, which this process does not have: {RESTART_HINT}" if strange else ""
 
-    def request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
+    def sign_request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
         """Over what was put up for decision."""
-        return self.of("request", action, terms, str(proposed_at), str(decide_by))
+        return self.sign("request", action, terms, str(proposed_at), str(decide_by))
 
-    def approved(self, approval: str, digest: str, start_by: int) -> str:
+    def sign_approval(self, approval: str, digest: str, start_by: int) -> str:
         """Over the moment until which an approved action may start."""
-        return self.of("approved", approval, digest, str(start_by))
+        return self.sign("approved", approval, digest, str(start_by))
 
-    def vote(self, vote: Vote) -> str:
+    def sign_vote(self, vote: Vote) -> str:
         """A vote as stored: its signature and itself."""
-        text = vote.canonical()
-        return f"{self.of('vote', text)} {text}"
+        text = vote.to_canonical_json()
+        return f"{self.sign('vote', text)} {text}"
 
 
-NEW_KEY = "where the ledger's key was changed, restart it with the new one."
+RESTART_HINT = "where the ledger's key was changed, restart it with the new one."
 
 
-def _mac(key: bytes, parts: Sequence[str]) -> str:
+def _compute_mac(key: bytes, parts: Sequence[str]) -> str:
     message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
     return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_mac(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def read_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
+def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
     """A record from its hash and its votes, every signature checked."""
     try:
-        return _read(approval, row, votes, seal)
+        return _parse_record_fields(approval, row, votes, seal)
     except (KeyError, ValueError, TypeError) as why:
-        raise Tampered(f"{Tampered.__doc__} ({approval} cannot be read: {why})") from why
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {why})") from why
 
 
-def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
-    signed = {seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])}
-    action = Action.from_canonical(row["action"])
+def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
+    signed = {seal.verify(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])}
+    action = Action.from_canonical_json(row["action"])
     if action.digest != row["digest"] or action.approval != approval:
-        raise Tampered(Tampered.__doc__)
+        raise TamperedRecord(TamperedRecord.__doc__)
     if row.get("start_by") or row["state"] == State.APPROVED:
-        signed.add(seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
-    counted, by = read_votes(votes, seal)
+        signed.add(seal.verify(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
+    counted, by = parse_votes(votes, seal)
     signed |= by
-    proposed = cast(datetime, moment(row["proposed_at"]))
+    proposed = cast(datetime, parse_time(row["proposed_at"]))
     if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted if vote.approval == approval):
-        raise Tampered(f"{Tampered.__doc__} ({approval} was voted on before it was put up)")
-    return Record(
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was put up)")
+    return ActionRecord(
         action=action,
-        terms=Terms.from_canonical(row["request"]),
+        terms=ApprovalTerms.from_canonical_json(row["request"]),
         state=State(row["state"]),
         votes=counted,
         proposed_at=proposed,
-        decide_by=cast(datetime, moment(row["decide_by"])),
-        start_by=moment(row.get("start_by")),
+        decide_by=cast(datetime, parse_time(row["decide_by"])),
+        start_by=parse_time(row.get("start_by")),
         worker=row.get("worker", ""),
-        token=whole(row.get("token") or "0"),
-        beat_until=moment(row.get("beat_until")),
-        exit_status=_status(row["exit_status"]) if row.get("exit_status") else None,
+        token=parse_digits(row.get("token") or "0"),
+        beat_until=parse_time(row.get("beat_until")),
+        exit_status=_parse_exit_status(row["exit_status"]) if row.get("exit_status") else None,
         output=row.get("output", ""),
         says=row.get("says", ""),
-        outcome=_outcome(row.get("outcome", "")),
+        outcome=_parse_outcome(row.get("outcome", "")),
         ended_by=row.get("ended_by", ""),
         replaced_by=row.get("replaced_by", ""),
         covered_by=row.get("covered_by", ""),
         old_key=signed != {seal.current},
         mac=row["mac"],
-        raw_votes=votes_bytes(votes),
+        raw_votes=join_votes(votes),
     )
 
 
-def read_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
+def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
     """Votes as stored, `voter → mac canonical`, each checked, and with which keys they are signed; one filed under another voter's name is
     Tampered."""
     votes, signed = [], set[str]()
     for voter, row in sorted(rows.items()):
         mac, _, text = row.partition(" ")
-        signed.add(seal.check(mac, "vote", text))
+        signed.add(seal.verify(mac, "vote", text))
         vote = Vote(**json.loads(text))
         if vote.voter != voter:
-            raise Tampered(Tampered.__doc__)
+            raise TamperedRecord(TamperedRecord.__doc__)
         votes.append(vote)
     return tuple(votes), signed
 
 
-def votes_bytes(rows: Mapping[str, str]) -> str:
+def join_votes(rows: Mapping[str, str]) -> str:
     """All votes, one a line: the scripts look each of them up. Nothing is sorted there, for Lua sorts by the server's locale."""
     return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
 
 
-def milliseconds(at: datetime) -> int:
+def to_milliseconds(at: datetime) -> int:
     """A time as stored."""
     return round(at.timestamp() * 1000)
 
 
-def moment(stored: str | None) -> datetime | None:
+def parse_time(stored: str | None) -> datetime | None:
     """A stored time, None where there is none. ValueError where it is none that we write."""
-    return datetime.fromtimestamp(whole(stored) / 1000, UTC) if stored else None
+    return datetime.fromtimestamp(parse_digits(stored) / 1000, UTC) if stored else None
 
 
-def whole(stored: str) -> int:
+def parse_digits(stored: str) -> int:
     """A number as the scripts write it: plain digits, and no more of them than a time in milliseconds has. ValueError for any other."""
     if not re.fullmatch(r"[0-9]{1,13}", stored):
         raise ValueError(f"{stored[:40]!r} is no number of ours")
     return int(stored)
 
 
-def _status(stored: str) -> int:
+def _parse_exit_status(stored: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,4}", stored):
         raise ValueError(f"{stored[:40]!r} is no exit status")
     return int(stored)
 
 
-def _outcome(stored: str) -> Outcome:
+def _parse_outcome(stored: str) -> Outcome:
     if stored not in get_args(Outcome):
         raise ValueError(f"{stored[:40]!r} is no outcome")
     return cast(Outcome, stored)

@@ -35,11 +35,11 @@ class Transition(StrEnum):
     RECONCILE_NOT = "reconcile_not"
 
 
-_OPEN: Final = {Transition.EXPIRE: State.EXPIRED, Transition.SUPERSEDE: State.SUPERSEDED, Transition.REVOKE: State.REVOKED}
+_END_TRANSITIONS: Final = {Transition.EXPIRE: State.EXPIRED, Transition.SUPERSEDE: State.SUPERSEDED, Transition.REVOKE: State.REVOKED}
 
-TABLE: Final[Mapping[State, Mapping[Transition, State]]] = {
-    State.PENDING: {**_OPEN, Transition.APPROVE: State.APPROVED, Transition.DENY: State.DENIED},
-    State.APPROVED: {**_OPEN, Transition.CLAIM: State.EXECUTING},
+TRANSITION_TABLE: Final[Mapping[State, Mapping[Transition, State]]] = {
+    State.PENDING: {**_END_TRANSITIONS, Transition.APPROVE: State.APPROVED, Transition.DENY: State.DENIED},
+    State.APPROVED: {**_END_TRANSITIONS, Transition.CLAIM: State.EXECUTING},
     State.EXECUTING: {Transition.DONE: State.DONE, Transition.FAIL: State.FAILED, Transition.DOUBT: State.UNKNOWN},
     State.UNKNOWN: {Transition.RECONCILE_RAN: State.DONE, Transition.RECONCILE_NOT: State.FAILED},
     State.DONE: {},
@@ -50,10 +50,10 @@ TABLE: Final[Mapping[State, Mapping[Transition, State]]] = {
     State.REVOKED: {},
 }
 
-OPEN: Final = frozenset({State.PENDING, State.APPROVED})
-TERMINAL: Final = frozenset(state for state, exits in TABLE.items() if not exits)
+OPEN_STATES: Final = frozenset({State.PENDING, State.APPROVED})
+TERMINAL_STATES: Final = frozenset(state for state, exits in TRANSITION_TABLE.items() if not exits)
 
 
-def after(state: State, event: Transition) -> State | None:
+def get_next_state(state: State, event: Transition) -> State | None:
     """Where `event` leads from `state`; None where it is not allowed."""
-    return TABLE[state].get(event)
+    return TRANSITION_TABLE[state].get(event)

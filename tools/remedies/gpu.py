@@ -6,15 +6,15 @@ from tools.remedies import scripts
 from tools.remedies.readings import IDLE_GPU, SAME_PROCESS
 from tools.remedies.row import Remedy
 
-IN_USE = (
+IN_USE_HINT = (
     "the GPU is still held by a client: stop nvidia-persistenced, DCGM or the fabric manager's hold on it, or end the process that "
     "`fuser -v /dev/nvidia*` shows; otherwise reboot"
 )
-LOST_GPU = "a lost GPU cannot be reset or set: reboot, with power cut if it comes back lost"
+LOST_GPU_HINT = "a lost GPU cannot be reset or set: reboot, with power cut if it comes back lost"
 
-HELD: Mapping[str, str] = {"In use by another client": IN_USE, "currently in use": IN_USE}
-LOST: Mapping[str, str] = {"GPU is lost": LOST_GPU, "Unable to determine the device handle": LOST_GPU}
-NO_RIGHT: Mapping[str, str] = {"Insufficient Permissions": "the kit's sudoers line is missing or older than the kit"}
+IN_USE_REFUSALS: Mapping[str, str] = {"In use by another client": IN_USE_HINT, "currently in use": IN_USE_HINT}
+LOST_GPU_REFUSALS: Mapping[str, str] = {"GPU is lost": LOST_GPU_HINT, "Unable to determine the device handle": LOST_GPU_HINT}
+NO_RIGHT_REFUSALS: Mapping[str, str] = {"Insufficient Permissions": "the kit's sudoers line is missing or older than the kit"}
 
 ROWS: tuple[Remedy, ...] = (
     Remedy(
@@ -60,7 +60,7 @@ ROWS: tuple[Remedy, ...] = (
         refusals={
             "not supported": "this GPU or driver has no compute modes; look at `nvidia-smi -q -d COMPUTE`",
             "GPU instances": "MIG is on, and then the mode cannot be changed: turn MIG off first (mig_off)",
-            **LOST,
+            **LOST_GPU_REFUSALS,
         },
         back="`nvidia-smi -i BDF -c EXCLUSIVE_PROCESS` sets the mode it had",
     ),
@@ -76,7 +76,7 @@ ROWS: tuple[Remedy, ...] = (
         blast="all GPUs of one node; running work is not touched; until the next boot",
         outage="none",
         waiting="the driver loads again for each job, which delays its start and can lose settings",
-        refusals={"not supported": "this GPU or driver has no persistence mode; start nvidia-persistenced instead", **LOST},
+        refusals={"not supported": "this GPU or driver has no persistence mode; start nvidia-persistenced instead", **LOST_GPU_REFUSALS},
         back="`nvidia-smi -pm 0` turns it off",
     ),
     Remedy(
@@ -113,10 +113,10 @@ ROWS: tuple[Remedy, ...] = (
         conditions=(IDLE_GPU,),
         needs=("drained",),
         refusals={
-            **HELD,
+            **IN_USE_REFUSALS,
             "not supported": "this GPU has no MIG, or the driver may not change it here (a guest, for instance)",
-            **LOST,
-            **NO_RIGHT,
+            **LOST_GPU_REFUSALS,
+            **NO_RIGHT_REFUSALS,
         },
         back="`nvidia-smi -i BDF -mig 1` turns it on again; the instances have to be made anew",
     ),
@@ -137,11 +137,11 @@ ROWS: tuple[Remedy, ...] = (
         needs=("drained",),
         heavier="reboot",
         refusals={
-            **HELD,
+            **IN_USE_REFUSALS,
             "persistence mode": "a client holds it in persistence mode: stop nvidia-persistenced on the node, then ask again; otherwise reboot",
             "MIG mode": "the GPU is cut into MIG instances: turn MIG off first (mig_off), then reset",
             "is not supported": "this GPU cannot be reset by itself here (NVLink peers, MIG, or the driver); reboot the node",
-            **LOST,
+            **LOST_GPU_REFUSALS,
             "Insufficient Permissions": "the kit's sudoers line is missing or older than the kit",
         },
     ),

@@ -6,10 +6,10 @@ from tools.remedies import scripts
 from tools.remedies.readings import KUBE_IN_SERVICE, KUBE_OURS, KUBE_STILL_IN_SERVICE, KUBE_STILL_OURS
 from tools.remedies.row import Remedy
 
-RIGHTS = "the kubeconfig of root on the controller lacks that right: apply the role `rackmedic-acts` (docs/rollout.md)"
-COMMON: Mapping[str, str] = {
+MISSING_RIGHT_HINT = "the kubeconfig of root on the controller lacks that right: apply the role `rackmedic-acts` (docs/rollout.md)"
+COMMON_REFUSALS: Mapping[str, str] = {
     "(NotFound)": "Kubernetes does not know this node by that name: compare `kubectl get nodes` with `node:` in the inventory",
-    "(Forbidden)": RIGHTS,
+    "(Forbidden)": MISSING_RIGHT_HINT,
     "must be logged in to the server": "the API server does not know the account of root's kubeconfig on the controller: renew its token",
     "Unable to connect to the server": "the API server cannot be reached from the controller: look there with `kubectl get --raw /readyz`",
     "The connection to the server": "the API server cannot be reached from the controller: look there with `kubectl get --raw /readyz`",
@@ -32,7 +32,7 @@ CORDON = Remedy(
     names_jobs=True,
     conditions=(KUBE_IN_SERVICE, KUBE_STILL_IN_SERVICE),
     undo="resume_node",
-    refusals={"already cordoned": "somebody else cordoned the node at the same moment; it is theirs to return", **COMMON},
+    refusals={"already cordoned": "somebody else cordoned the node at the same moment; it is theirs to return", **COMMON_REFUSALS},
 )
 
 UNCORDON = Remedy(
@@ -49,7 +49,7 @@ UNCORDON = Remedy(
     waiting="a node that passed its checks stays idle",
     conditions=(KUBE_OURS, KUBE_STILL_OURS),
     undo="drain_node",
-    refusals={"already uncordoned": "the node is in service already; nothing to return", **COMMON},
+    refusals={"already uncordoned": "the node is in service already; nothing to return", **COMMON_REFUSALS},
 )
 
 ROWS: tuple[Remedy, ...] = (
@@ -73,7 +73,7 @@ ROWS: tuple[Remedy, ...] = (
             "not managed by ReplicationController": "nobody would start those pods again, so no pod was evicted: their owner ends them, then ask again",
             "local storage": "those pods keep data on the node (emptyDir), so no pod was evicted: their owner ends them, then ask again",
             "global timeout reached": "some pods have not ended within nine minutes: `kubectl get pods -A --field-selector spec.nodeName=…` shows them",
-            **COMMON,
+            **COMMON_REFUSALS,
         },
         back="nothing: their controllers have started them elsewhere",
         only="kubernetes",

@@ -4,7 +4,7 @@ from tools.remedies import scripts
 from tools.remedies.readings import BMC_ANSWERS
 from tools.remedies.row import Completion, Remedy
 
-OF_ONE_BOOT = (
+COVERED_BY_REBOOT = (
     "gpu_reset", "reload_driver", "restart_fabricmanager", "restart_service", "reset_clocks", "modprobe_peermem", "power_limit_default",
     "compute_mode_default", "kill_gpu_process",
 )  # fmt: skip
@@ -26,7 +26,7 @@ ROWS: tuple[Remedy, ...] = (
         names_jobs=True,
         completion=Completion("new_boot", 900),
         needs=("drained",),
-        covers=OF_ONE_BOOT,
+        covers=COVERED_BY_REBOOT,
         refusals={
             "inhibit": "somebody holds a shutdown inhibitor: `systemd-inhibit --list`",
             "Access denied": "polkit lets root not reboot this host; look at its rules",
@@ -48,7 +48,7 @@ ROWS: tuple[Remedy, ...] = (
         conditions=(BMC_ANSWERS,),
         completion=Completion("new_boot", 1500),
         needs=("drained",),
-        covers=("reboot", *OF_ONE_BOOT),
+        covers=("reboot", *COVERED_BY_REBOOT),
         refusals={
             "Could not open device": "the node has no BMC interface (ipmi_si, ipmi_devintf): cut the power from outside",
             "Insufficient privilege": "the BMC lets the host not switch itself: cut the power from outside",

@@ -4,10 +4,10 @@ a controller condition by RackMedic just before the claim.
 
 from tools.action import Condition
 
-_USERS = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+_COMPUTE_PIDS_COMMAND = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
 
-IDLE_GPU = Condition("node", "no process uses this GPU", (*_USERS, "-i", "{bdf}"), "")
-IDLE_NODE = Condition("node", "no process uses a GPU of this node", _USERS, "")
+IDLE_GPU = Condition("node", "no process uses this GPU", (*_COMPUTE_PIDS_COMMAND, "-i", "{bdf}"), "")
+IDLE_NODE = Condition("node", "no process uses a GPU of this node", _COMPUTE_PIDS_COMMAND, "")
 NO_CUDA = Condition("node", "no program uses CUDA on this node", ("@module_users", "nvidia_uvm"), "0")
 """Told by the kernel, so it can be asked where nvidia-smi does not work. Every CUDA context holds this module, and has its device open, which is
 what the kit looks for where the kernel lists no modules."""
@@ -46,23 +46,23 @@ CORDONED_TEMPLATE = (
 )
 """`schedulable`, `cordoned`, `cordoned by rackmedic:apr-…`. A mark without a cordon holds nothing."""
 
-_NODE = ("kubectl", "get", "node", "{node}", "-o", f"go-template={CORDONED_TEMPLATE}")
-_PODS = (
+_NODE_STATE_COMMAND = ("kubectl", "get", "node", "{node}", "-o", f"go-template={CORDONED_TEMPLATE}")
+_PODS_COMMAND = (
     *("kubectl", "get", "pods", "--all-namespaces", "--no-headers"),
     *("--field-selector", "spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"),
     *("-o", "custom-columns=OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name"),
 )
 
-KUBE_IN_SERVICE = Condition("controller", "nobody else has cordoned the node", _NODE, "schedulable*")
-KUBE_STILL_IN_SERVICE = Condition("node", "nobody has cordoned it when it begins", _NODE, "schedulable*")
+KUBE_IN_SERVICE = Condition("controller", "nobody else has cordoned the node", _NODE_STATE_COMMAND, "schedulable*")
+KUBE_STILL_IN_SERVICE = Condition("node", "nobody has cordoned it when it begins", _NODE_STATE_COMMAND, "schedulable*")
 """The same, read by the kit under its lock: between the claim and the command somebody else may be quicker."""
 
-KUBE_CORDONED = Condition("controller", "the node is cordoned", _NODE, "cordoned*", id="drained")
-KUBE_OURS = Condition("controller", "the node was cordoned by RackMedic", _NODE, "cordoned by rackmedic:apr-*")
-KUBE_STILL_OURS = Condition("node", "the cordon is still RackMedic's when it begins", _NODE, "cordoned by rackmedic:apr-*")
-KUBE_EMPTY = Condition("controller", "no pod is left on the node but those of DaemonSets", _PODS, "|DaemonSet *|Node *", id="drained")
+KUBE_CORDONED = Condition("controller", "the node is cordoned", _NODE_STATE_COMMAND, "cordoned*", id="drained")
+KUBE_OURS = Condition("controller", "the node was cordoned by RackMedic", _NODE_STATE_COMMAND, "cordoned by rackmedic:apr-*")
+KUBE_STILL_OURS = Condition("node", "the cordon is still RackMedic's when it begins", _NODE_STATE_COMMAND, "cordoned by rackmedic:apr-*")
+KUBE_EMPTY = Condition("controller", "no pod is left on the node but those of DaemonSets", _PODS_COMMAND, "|DaemonSet *|Node *", id="drained")
 """A row for each pod; `Node` owns the static ones, which nothing evicts."""
-KUBE_SCHEDULABLE = Condition("controller", "the node takes pods", _NODE, "schedulable*")
+KUBE_SCHEDULABLE = Condition("controller", "the node takes pods", _NODE_STATE_COMMAND, "schedulable*")
 KUBE_MARK = Condition(
     "controller",
     "whose mark the node carries",

@@ -12,7 +12,7 @@ from tools.action import Condition, Risk
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArgumentKind:
     """A type of argument. `pattern` is a Python regex matched whole; the other fields say the same to the kit: at most `longest` bytes,
     one of the POSIX `case` patterns `admits` must match, none of `refuses` may. They are read under LC_ALL=C: a class is a class of bytes."""
 
@@ -26,42 +26,42 @@ class Kind:
 _HEX, _DIGIT = "[0-9a-f]", "[0-9]"
 _BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.[0-7]"
 _WATTS = tuple(f"[1-9]{_DIGIT * more}{rest}" for more in (1, 2, 3) for rest in ("", f".{_DIGIT}", f".{_DIGIT * 2}"))
-HOURS = ("2[4-9]", f"[3-9]{_DIGIT}", f"[1-9]{_DIGIT * 2}")
-SERVICES = ("docker", "nvidia-persistenced", "nvidia-dcgm")
+HOURS_CASE_PATTERNS = ("2[4-9]", f"[3-9]{_DIGIT}", f"[1-9]{_DIGIT * 2}")
+RESTARTABLE_SERVICES = ("docker", "nvidia-persistenced", "nvidia-dcgm")
 """What may be restarted by name. Not openibd (it takes the network down that we come by), not slurmd (the scheduler's to decide)."""
 
-KINDS: Mapping[str, Kind] = {
-    "bdf": Kind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:9b:00.0", 12, (_BDF,)),
-    "node": Kind(
+ARGUMENT_KINDS: Mapping[str, ArgumentKind] = {
+    "bdf": ArgumentKind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:9b:00.0", 12, (_BDF,)),
+    "node": ArgumentKind(
         r"(?![Aa][Ll][Ll]\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
         "a host name, and not ALL, which Slurm takes for every node",
         63,
         ("[A-Za-z0-9]*",),
         ("*[!A-Za-z0-9._-]*", "[Aa][Ll][Ll]"),
     ),
-    "job": Kind(
+    "job": ArgumentKind(
         r"[0-9]{1,12}(_[0-9]{1,6})?",
         "a Slurm job id such as 4711 or 4711_3",
         19,
         ("[0-9]*",),
         ("*[!0-9_]*", "*_*_*", "*_", f"{_DIGIT * 13}*", f"*_{_DIGIT * 7}*"),
     ),
-    "pid": Kind(r"[1-9][0-9]{1,9}", "a process id, and not one of the first nine", 10, (f"[1-9]{_DIGIT}*",), ("*[!0-9]*",)),
-    "ticks": Kind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", 20, ("[0-9]*",), ("*[!0-9]*",)),
-    "watts": Kind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", 7, _WATTS),
-    "signal": Kind(r"TERM|KILL", "TERM or KILL", 4, ("TERM", "KILL")),
-    "container": Kind(r"[0-9a-f]{64}", "a container's whole id, 64 hex digits", 64, (_HEX * 64,)),
-    "hours": Kind(r"2[4-9]|[3-9][0-9]|[1-9][0-9]{2}", "a whole number of hours from 24 to 999", 3, HOURS),
-    "service": Kind("|".join(SERVICES), f"one of {', '.join(SERVICES)}", 19, SERVICES),
-    "kube_node": Kind(
+    "pid": ArgumentKind(r"[1-9][0-9]{1,9}", "a process id, and not one of the first nine", 10, (f"[1-9]{_DIGIT}*",), ("*[!0-9]*",)),
+    "ticks": ArgumentKind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", 20, ("[0-9]*",), ("*[!0-9]*",)),
+    "watts": ArgumentKind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", 7, _WATTS),
+    "signal": ArgumentKind(r"TERM|KILL", "TERM or KILL", 4, ("TERM", "KILL")),
+    "container": ArgumentKind(r"[0-9a-f]{64}", "a container's whole id, 64 hex digits", 64, (_HEX * 64,)),
+    "hours": ArgumentKind(r"2[4-9]|[3-9][0-9]|[1-9][0-9]{2}", "a whole number of hours from 24 to 999", 3, HOURS_CASE_PATTERNS),
+    "service": ArgumentKind("|".join(RESTARTABLE_SERVICES), f"one of {', '.join(RESTARTABLE_SERVICES)}", 19, RESTARTABLE_SERVICES),
+    "kube_node": ArgumentKind(
         r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
         "a node name of Kubernetes: small letters, digits, '.' and '-'",
         253,
         ("[a-z0-9]*",),
         ("*[!a-z0-9.-]*", "*[.-]"),
     ),
-    "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", 16, (f"apr-{_HEX * 12}",)),
-    "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", 10, ("[a-z][a-z0-9]*",), ("*[!a-z0-9]*",)),
+    "approval": ArgumentKind(r"apr-[0-9a-f]{12}", "an approval id", 16, (f"apr-{_HEX * 12}",)),
+    "check": ArgumentKind(r"[a-z][a-z0-9]{1,9}", "a check id", 10, ("[a-z][a-z0-9]*",), ("*[!a-z0-9]*",)),
 }
 
 
@@ -127,13 +127,13 @@ def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
     problems = [f"{name}: not an argument of {remedy.id}" for name in given if name not in remedy.args]
     for name, kind in remedy.args.items():
         value = given.get(name, "")
-        if not re.fullmatch(KINDS[kind].pattern, value):
-            problems.append(f"{name}={value[:80]!r}: must be {KINDS[kind].says}")
+        if not re.fullmatch(ARGUMENT_KINDS[kind].pattern, value):
+            problems.append(f"{name}={value[:80]!r}: must be {ARGUMENT_KINDS[kind].says}")
     if problems:
         raise BadArgument("; ".join(problems))
     return {name: given[name] for name in remedy.args}
 
 
-def fill(word: str, values: Mapping[str, str]) -> str:
+def fill_slots(word: str, values: Mapping[str, str]) -> str:
     """`word` with its `{slot}`s replaced by checked values, once: a value that looks like a slot stays as it is."""
     return re.sub(r"{([a-z_]+)}", lambda slot: values[slot[1]], word)

@@ -14,7 +14,7 @@ if [ "$status" -ne 0 ] && chronyc burst 4/4; then sleep 10; fi; exit $status"""
 """A daemon that has just started has no source yet, and would have nothing to step to. Debian calls the unit `chrony`. After a step that
 failed chronyd says 0 until it has measured again (4.3), and whoever looked then would take that for success."""
 
-CLEANED = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
+CLEANED_FOLDERS = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
 """Where old files may go. No logs (they are evidence), no homes, nothing of a container engine."""
 
 CLEANUP = """minutes=$((60 * $1)); shift

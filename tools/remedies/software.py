@@ -6,7 +6,7 @@ from tools.remedies import scripts
 from tools.remedies.readings import DISK_FULL, DRIVER_ABSENT, IDLE_NODE, LOST_ITS_GPUS, NO_CUDA, PEERMEM_ABSENT
 from tools.remedies.row import Remedy
 
-NO_DOCKER: Mapping[str, str] = {
+NO_DOCKER_REFUSALS: Mapping[str, str] = {
     "Cannot connect to the Docker daemon": "the container engine is down: look at `journalctl -u docker`, start it, then ask again"
 }
 
@@ -104,7 +104,7 @@ ROWS: tuple[Remedy, ...] = (
         waiting="the work in the container fails as long as its GPUs are lost",
         conditions=(LOST_ITS_GPUS,),
         refusals={
-            **NO_DOCKER,
+            **NO_DOCKER_REFUSALS,
             "No such container": "the container is gone; whoever started it has to start it again",
             "could not select device driver": "the engine does not know NVIDIA GPUs any more: configure its runtime first",
             "error during connect": "the container engine is down: look at `journalctl -u docker`, start it, then ask again",
@@ -116,7 +116,7 @@ ROWS: tuple[Remedy, ...] = (
         does="Delete temporary files over {hours} hours old",
         at="target",
         args={"hours": "hours"},
-        command=("sh", "-c", scripts.CLEANUP, "cleanup", "{hours}", *scripts.CLEANED),
+        command=("sh", "-c", scripts.CLEANUP, "cleanup", "{hours}", *scripts.CLEANED_FOLDERS),
         risk="destructive",
         limit_seconds=600,
         proof=("disk",),
@@ -133,7 +133,7 @@ ROWS: tuple[Remedy, ...] = (
             "Input/output error": "the disk does not answer: look at the kernel log before anything else",
         },
         back="nothing: only a backup brings it back",
-        preview=("old_files", "{hours}", *scripts.CLEANED),
+        preview=("old_files", "{hours}", *scripts.CLEANED_FOLDERS),
     ),
     Remedy(
         id="restart_service",

@@ -20,7 +20,7 @@ class Attempt:
     dropped: bool = False
 
 
-class Admission:
+class AdmissionControl:
     """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served.
 
     `gain`: what a whole width of successes adds to it. A bound that never moves is tried less often than one that follows the load.
@@ -39,19 +39,19 @@ class Admission:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
         """Wait for a turn; what happened to the connection is learnt at the end."""
-        await self._limiter.enter()
+        await self._limiter.acquire()
         attempt = Attempt(self._epoch)
         try:
             yield attempt
         except BaseException:
-            self._leave(attempt, opened=False)
+            self._finish_attempt(attempt, opened=False)
             raise
-        self._leave(attempt, opened=not attempt.dropped)
+        self._finish_attempt(attempt, opened=not attempt.dropped)
 
-    def _leave(self, attempt: Attempt, *, opened: bool) -> None:
+    def _finish_attempt(self, attempt: Attempt, *, opened: bool) -> None:
         if opened:
             self._width = min(self._most, self._width + self._gain / self._width)
         elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1
-        self._limiter.leave()
+        self._limiter.release()

@@ -21,18 +21,18 @@ import asyncssh
 
 from tools.fact import Status
 from tools.inventory.hosts import Host, Inventory
-from tools.ssh.admission import Admission
-from tools.ssh.batch import Answers, Look, batch_command, new_number
-from tools.ssh.connection import Connection, Line
-from tools.ssh.session import TIMED_OUT, Heard, RemoteProcess, SessionEnd, end, listened, read, rest
-from tools.transport import Barrier, Ran, Unreachable
+from tools.ssh.admission import AdmissionControl
+from tools.ssh.batch import BatchOutputParser, BatchCommand, build_batch_command, create_delimiter
+from tools.ssh.connection import Connection, HostConnection
+from tools.ssh.session import TIMEOUT_STATUSES, CommandCallback, RemoteProcess, SessionEnd, end_process, collect_batch_output, read_capped, read_remaining_stderr
+from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 T = TypeVar("T")
 
-CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
 
-REFUSALS = 10
+MAX_SESSION_REFUSALS = 10
 """How often a session may be refused before that is told. Each time fewer are asked for at once, so it is not their number for long."""
 
 MAX_HANDSHAKES = 50  # SSH connections that are being opened at once
@@ -40,18 +40,18 @@ MAX_HANDSHAKES = 50  # SSH connections that are being opened at once
 SESSION_GAIN = 0.1
 """MaxSessions does not move: one more than sshd allowed is tried again after some tens of commands, not after a few."""
 
-WHOLE_PATH = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; exec "$@"'
+SET_PATH_SCRIPT = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; exec "$@"'
 """Put before every argv, as the shell of the account may be any: Debian's sshd gives no sbin, where ibstat, modinfo and dkms live. What a site
 put on the account's own PATH comes first."""
 
 
-PLAIN: Mapping[str, Any] = {"stdin": asyncssh.DEVNULL, "env": {"LC_ALL": "C"}}
-PIPED: Mapping[str, Any] = {"stdin": asyncssh.PIPE}
+SINGLE_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.DEVNULL, "env": {"LC_ALL": "C"}}
+BATCH_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.PIPE}
 """How sessions are opened: of one command, and of the script of several, which sets its own language."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SshLimits:
     """Numbers an operator may have to change for their sshd and bastions.
 
     `sessions`: commands at once on one connection. OpenSSH's MaxSessions is 10, and it frees a session only in the turn of its loop after
@@ -71,18 +71,18 @@ class Limits:
     grace_seconds: float = 5.0
 
 
-class Ssh:
+class SshTransport:
     """`tools.transport.Transport` over asyncssh: one connection a host, kept and re-used."""
 
     clock = "real"
 
-    def __init__(self, inventory: Inventory, limits: Limits | None = None) -> None:
+    def __init__(self, inventory: Inventory, limits: SshLimits | None = None) -> None:
         self._inventory = inventory
-        self._limits = limits or Limits()
-        self._lines: dict[str, Line] = {}
-        self._bastions: dict[str, Line] = {}
+        self._limits = limits or SshLimits()
+        self._lines: dict[str, HostConnection] = {}
+        self._bastions: dict[str, HostConnection] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
-        self._admissions: dict[str, Admission] = {}
+        self._admissions: dict[str, AdmissionControl] = {}
 
     @property
     def sessions(self) -> int:
@@ -94,96 +94,96 @@ class Ssh:
         line = self._lines.get(host)
         return line is not None and line.connection is not None and not line.connection.is_closed()
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
-        command = remote_command(argv, timeout)
-        return await self._in_session(host, command, lambda process: self._watch(process, timeout, cap))
+        command = build_remote_command(argv, timeout)
+        return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
-    async def run_several(self, host: str, asked: Sequence[Look], heard: Heard) -> SessionEnd:
+    async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: CommandCallback) -> SessionEnd:
         """Several that only look, one after another in one session; `heard` is told of each as it ends, however that came. Those that it is
         not told of were not begun. Raises Unreachable."""
-        number = new_number()
+        number = create_delimiter()
 
         async def listen(process: RemoteProcess) -> SessionEnd:
             process.stdin.write(f"{number}\n".encode())
-            return await listened(process, Answers(number), asked, self._limits.grace_seconds, heard)
+            return await collect_batch_output(process, BatchOutputParser(number), asked, self._limits.grace_seconds, heard)
 
-        return await self._in_session(host, batch_command(asked), listen, PIPED)
+        return await self._run_in_session(host, build_batch_command(asked), listen, BATCH_SESSION_OPTIONS)
 
-    async def _in_session(
-        self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = PLAIN
+    async def _run_in_session(
+        self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = SINGLE_SESSION_OPTIONS
     ) -> T:
         """What `watch` makes of a command, once a session for it could be had."""
         row = self._inventory.hosts.get(host)
         if row is None:
-            raise Unreachable(host, "not in the inventory", barrier=Barrier.SITE)
-        line = self._line(host)
-        await self._connected(row, line)
-        for attempt in range(REFUSALS):
+            raise Unreachable(host, "not in the inventory", barrier=AccessBarrier.SITE)
+        line = self._get_host_connection(host)
+        await self._connect_host(row, line)
+        for attempt in range(MAX_SESSION_REFUSALS):
             if attempt:
                 await asyncio.sleep(random.uniform(0.005, 0.015) * 2**attempt)  # noqa: S311  # jitter, not a secret
             async with line.sessions.slot() as slot:
-                connection = await self._connected(row, line)  # it may have been lost while we waited for a slot
-                process = await _session(connection, row.name, command, options)
+                connection = await self._connect_host(row, line)  # it may have been lost while we waited for a slot
+                process = await _open_session(connection, row.name, command, options)
                 if process is not None:
                     return await watch(process)
                 slot.dropped = True
-        raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?", barrier=Barrier.REFUSED)
+        raise Unreachable(row.name, f"sshd refused a session {MAX_SESSION_REFUSALS} times; is its MaxSessions at least 1?", barrier=AccessBarrier.REFUSED)
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
-        await asyncio.gather(*(line.stop() for lines in (self._lines, self._bastions) for line in lines.values()))
+        await asyncio.gather(*(line.cancel_opening() for lines in (self._lines, self._bastions) for line in lines.values()))
         for lines in (self._lines, self._bastions):
             open_ones = [line.connection for line in lines.values() if line.connection is not None]
             for connection in open_ones:
                 connection.close()
-            await asyncio.gather(*(_closed(connection) for connection in open_ones))
+            await asyncio.gather(*(_wait_closed(connection) for connection in open_ones))
         self._lines.clear()
         self._bastions.clear()
 
     async def fingerprint(self, host: str) -> str:
         """SHA-256 fingerprint of the host key that the connection was verified against."""
         row = self._inventory.hosts[host]
-        line = self._line(host)
-        key = (await self._connected(row, line)).get_server_host_key()
+        line = self._get_host_connection(host)
+        key = (await self._connect_host(row, line)).get_server_host_key()
         return key.get_fingerprint() if key else ""
 
-    def _line(self, host: str) -> Line:
-        return self._lines.setdefault(host, Line(Admission(self._limits.sessions, SESSION_GAIN)))
+    def _get_host_connection(self, host: str) -> HostConnection:
+        return self._lines.setdefault(host, HostConnection(AdmissionControl(self._limits.sessions, SESSION_GAIN)))
 
-    async def _connected(self, host: Host, line: Line) -> Connection:
+    async def _connect_host(self, host: Host, line: HostConnection) -> Connection:
         async def dial() -> Connection:
-            tunnel = await self._behind(host) if host.jump else None
-            return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._admission(host))
+            tunnel = await self._connect_bastion_of(host) if host.jump else None
+            return await self._open_connection(host.name, host.address, host.port, _build_options(host, self._limits), tunnel, self._get_admission(host))
 
-        return await line.connected(dial)
+        return await line.get_connection(dial)
 
-    async def _behind(self, host: Host) -> Connection:
+    async def _connect_bastion_of(self, host: Host) -> Connection:
         """The bastion; that it lets nobody through says nothing of the hosts behind it."""
         try:
-            return await self._bastion(host)
+            return await self._connect_bastion(host)
         except Unreachable as why:
-            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, Barrier.SITE) from why
+            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, AccessBarrier.SITE) from why
 
-    async def _bastion(self, host: Host) -> Connection:
-        line = self._bastions.setdefault(host.jump, Line(Admission(1)))
+    async def _connect_bastion(self, host: Host) -> Connection:
+        line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
         user, _, where = host.jump.rpartition("@")
         address, _, port = where.partition(":")
 
         async def dial() -> Connection:
-            options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
-            return await self._open(f"bastion {address}", address, int(port or 22), options, None, Admission(1))
+            options = _build_options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
+            return await self._open_connection(f"bastion {address}", address, int(port or 22), options, None, AdmissionControl(1))
 
-        return await line.connected(dial)
+        return await line.get_connection(dial)
 
-    def _admission(self, host: Host) -> Admission:
+    def _get_admission(self, host: Host) -> AdmissionControl:
         """Shared by all hosts behind one bastion, else by all names of one sshd."""
         door = host.jump or f"{host.address}:{host.port}"
         most = self._limits.per_bastion if host.jump else self._limits.handshakes
-        return self._admissions.setdefault(door, Admission(most))
+        return self._admissions.setdefault(door, AdmissionControl(most))
 
-    async def _open(
-        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: Admission
+    async def _open_connection(
+        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl
     ) -> Connection:
         """Connect; sshd's early drops are retried more slowly, with growing, jittered pauses; refusals are not."""
         for attempt in range(1, self._limits.attempts + 1):
@@ -196,35 +196,35 @@ class Ssh:
                         raise Unreachable(
                             name,
                             f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?",
-                            barrier=Barrier.REFUSED,
+                            barrier=AccessBarrier.REFUSED,
                         ) from why
                 except asyncssh.HostKeyNotVerifiable as why:
-                    raise _untrusted(name, address, port, options, why) from why
+                    raise _explain_untrusted_key(name, address, port, options, why) from why
                 except (OSError, asyncssh.Error, TimeoutError) as why:
-                    raise _unreachable(name, port, why) from why
+                    raise _explain_unreachable(name, port, why) from why
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
-    async def _watch(self, process: RemoteProcess, limit: float, cap: int) -> Ran:
+    async def _collect_output(self, process: RemoteProcess, limit: float, cap: int) -> CommandResult:
         began = monotonic()
-        errors = asyncio.create_task(read(process.stderr, 64 * 1024))
+        errors = asyncio.create_task(read_capped(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
             async with asyncio.timeout(limit + self._limits.grace_seconds):
-                out, cut = await read(process.stdout, cap)
+                out, cut = await read_capped(process.stdout, cap)
                 if not cut:
                     await process.wait_closed()
         except TimeoutError:
             timed_out = True
         finally:
             if process.exit_status is None:
-                await end(process)
-            err = await rest(errors)
+                await end_process(process)
+            err = await read_remaining_stderr(errors)
         status = process.exit_status
-        return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
+        return CommandResult(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
 
 
-async def _session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
+async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
     """The command begun; None where sshd opened no session for it, so that nothing has run and it may be tried again."""
     try:
         return await connection.create_process(command, encoding=None, **options)
@@ -236,39 +236,39 @@ async def _session(connection: Connection, host: str, command: str, options: Map
         raise Unreachable(host, f"no session: {why}") from why
 
 
-def remote_command(argv: Sequence[str], limit: float) -> str:
+def build_remote_command(argv: Sequence[str], limit: float) -> str:
     """The one line sshd gets: a remote time limit and a whole PATH around the argv, every word quoted."""
-    return shlex.join(("timeout", "-k", "2", f"{limit:g}", "sh", "-c", WHOLE_PATH, "sh", *argv))
+    return shlex.join(("timeout", "-k", "2", f"{limit:g}", "sh", "-c", SET_PATH_SCRIPT, "sh", *argv))
 
 
-def _trusted(host: Host) -> asyncssh.SSHKnownHosts:
+def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
     """The host keys of its file, read again only when that has changed: else a thousand connections would read a thousand keys each."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
         about = path.stat()
-        return _known_hosts(path, about.st_mtime_ns, about.st_size)
+        return _read_known_hosts(path, about.st_mtime_ns, about.st_size)
     except (OSError, ValueError) as why:
         raise Unreachable(
-            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=Barrier.SITE
+            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=AccessBarrier.SITE
         ) from why
 
 
 @lru_cache(maxsize=64)
-def _known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownHosts:
+def _read_known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownHosts:
     return asyncssh.read_known_hosts(str(path))
 
 
-def _options(host: Host, limits: Limits) -> dict[str, object]:
+def _build_options(host: Host, limits: SshLimits) -> dict[str, object]:
     keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
     return {
         "username": host.user,
         "client_keys": keys or None,
-        "known_hosts": _trusted(host),
+        "known_hosts": _load_known_hosts(host),
         "host_key_alias": host.host_key_alias or (),
         "agent_path": None,
         "agent_forwarding": False,
         "preferred_auth": ("publickey",),
-        "encryption_algs": CIPHERS,
+        "encryption_algs": PREFERRED_CIPHERS,
         "connect_timeout": limits.connect_seconds,
         "login_timeout": limits.login_seconds,
         "keepalive_interval": limits.keepalive_seconds,
@@ -276,37 +276,37 @@ def _options(host: Host, limits: Limits) -> dict[str, object]:
     }
 
 
-async def _closed(connection: Connection) -> None:
+async def _wait_closed(connection: Connection) -> None:
     """A peer that does not answer is not waited for."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(connection.wait_closed(), 2)
 
 
-def _untrusted(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
+def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
     """Whether known_hosts has no key of this host, or another than it shows: the one is an omission, the other may be an attack."""
     known, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known, asyncssh.SSHKnownHosts)
     if any(known.match(called, address, port)):
-        barrier, mend = Barrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
+        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
-        barrier, mend = Barrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"
+        barrier, mend = AccessBarrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"
     return Unreachable(name, f"host key not verified ({why}): {mend}", barrier=barrier)
 
 
-def _unreachable(name: str, port: int, why: Exception) -> Unreachable:
+def _explain_unreachable(name: str, port: int, why: Exception) -> Unreachable:
     match why:
         case asyncssh.PermissionDenied():
             return Unreachable(
-                name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED, Barrier.LOGIN
+                name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED, AccessBarrier.LOGIN
             )
         case asyncssh.KeyImportError():
-            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED, Barrier.SITE)
+            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED, AccessBarrier.SITE)
         case TimeoutError():
-            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT, Barrier.SILENT)
+            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT, AccessBarrier.SILENT)
         case ConnectionRefusedError():
-            return Unreachable(name, f"connection refused: nothing listens on port {port}", barrier=Barrier.REFUSED)
+            return Unreachable(name, f"connection refused: nothing listens on port {port}", barrier=AccessBarrier.REFUSED)
         case socket.gaierror():
-            return Unreachable(name, f"its address has no name that can be resolved: {why}", barrier=Barrier.SITE)
+            return Unreachable(name, f"its address has no name that can be resolved: {why}", barrier=AccessBarrier.SITE)
         case _:
             return Unreachable(name, f"port {port}: {why or type(why).__name__}")

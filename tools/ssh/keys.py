@@ -8,17 +8,17 @@ import asyncssh
 COMMENT = "rackmedic"
 
 
-def public_line(key: Path) -> str:
+def get_public_key_line(key: Path) -> str:
     """What stands in `authorized_keys` for the private key at `key`; a new Ed25519 key where there is none. Raises OSError, ValueError."""
     if not key.exists():
-        _make(key)
+        _create_key(key)
     try:
         return asyncssh.read_private_key(str(key)).export_public_key("openssh").decode().strip()
     except asyncssh.KeyImportError as why:
         raise ValueError(str(why)) from why
 
 
-def _make(key: Path) -> None:
+def _create_key(key: Path) -> None:
     made = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT)
     key.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

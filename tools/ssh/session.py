@@ -8,18 +8,18 @@ from time import monotonic
 
 import asyncssh
 
-from tools.ssh.batch import Answers, Look, Printed
-from tools.transport import Ran
+from tools.ssh.batch import BatchOutputParser, BatchCommand, CommandOutput
+from tools.transport import CommandResult
 
 RemoteProcess = asyncssh.SSHClientProcess[bytes]
-Heard = Callable[[int, Ran], None]
+CommandCallback = Callable[[int, CommandResult], None]
 """Told of each command of a session as it ends, by its place."""
 
-TIMED_OUT = frozenset({124, 137})
+TIMEOUT_STATUSES = frozenset({124, 137})
 """What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
 
-BLOCK = 64 * 1024
-MOST_NOISE = 1 << 20
+READ_BLOCK_BYTES = 64 * 1024
+MAX_NOISE_BYTES = 1 << 20
 """Bytes beside the answers that are read at all; a shell that says more is left to wait, until its time is up."""
 
 
@@ -30,28 +30,28 @@ class SessionEnd:
     refused: bool = False
 
 
-async def read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
+async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
     """At most `cap` bytes, and whether there was more. A connection lost on the way ends the reading; the missing exit status tells of it."""
     parts: list[bytes] = []
     size = 0
     with contextlib.suppress(asyncssh.Error, OSError):
-        while size <= cap and (part := await stream.read(BLOCK)):
+        while size <= cap and (part := await stream.read(READ_BLOCK_BYTES)):
             parts.append(part)
             size += len(part)
     return b"".join(parts)[:cap], size > cap
 
 
-async def listened(process: RemoteProcess, answers: Answers, asked: Sequence[Look], grace: float, heard: Heard) -> SessionEnd:
+async def collect_batch_output(process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback) -> SessionEnd:
     """Each answer as it ends. A session that breaks off, or whose command does not keep its limit, ends with that command; those after it
     were not begun."""
-    noise = asyncio.create_task(read(process.stderr, MOST_NOISE))
-    listener = _Listener(answers, asked, heard)
+    noise = asyncio.create_task(read_capped(process.stderr, MAX_NOISE_BYTES))
+    listener = _BatchListener(answers, asked, heard)
     loop = asyncio.get_running_loop()
     timed_out = False
     try:
         async with asyncio.timeout(asked[0].timeout + grace) as clock:
-            while listener.at < len(asked) and (data := await _some(process.stdout)):
-                if listener.takes(data) and listener.at < len(asked):
+            while listener.at < len(asked) and (data := await _read_block(process.stdout)):
+                if listener.feed(data) and listener.at < len(asked):
                     clock.reschedule(loop.time() + asked[listener.at].timeout + grace)
             if listener.at == len(asked):
                 await process.wait_closed()
@@ -59,53 +59,53 @@ async def listened(process: RemoteProcess, answers: Answers, asked: Sequence[Loo
         timed_out = listener.at < len(asked)
     finally:
         if process.exit_status is None:
-            await end(process)
+            await end_process(process)
         noise.cancel()
     if timed_out or (answers.begun and listener.at < len(asked)):
-        listener.broke_off(timed_out=timed_out)
+        listener.record_break_off(timed_out=timed_out)
     return SessionEnd(refused=not answers.begun and not timed_out and process.exit_status is not None)
 
 
-class _Listener:
+class _BatchListener:
     """Which command is at work, and since when."""
 
-    def __init__(self, answers: Answers, asked: Sequence[Look], heard: Heard) -> None:
+    def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
         self._answers, self._asked, self._heard = answers, asked, heard
         self.at, self._since = 0, monotonic()
 
-    def takes(self, data: bytes) -> bool:
+    def feed(self, data: bytes) -> bool:
         """Whether a command ended with these bytes."""
         before = self.at
         for said in self._answers.feed(data):
             if self.at < len(self._asked):
-                self._tell(_ran(said, self._asked[self.at], monotonic() - self._since))
+                self._report_command(_build_result(said, self._asked[self.at], monotonic() - self._since))
         return self.at > before
 
-    def broke_off(self, *, timed_out: bool) -> None:
+    def record_break_off(self, *, timed_out: bool) -> None:
         """Nobody knows how the command at work ended, so it is not begun again."""
-        cap, so_far = self._asked[self.at].cap, self._answers.rest()
-        self._tell(Ran(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out))
+        cap, so_far = self._asked[self.at].cap, self._answers.get_partial_output()
+        self._report_command(CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out))
 
-    def _tell(self, ran: Ran) -> None:
+    def _report_command(self, ran: CommandResult) -> None:
         self._heard(self.at, ran)
         self.at, self._since = self.at + 1, monotonic()
 
 
-def _ran(said: Printed, asked: Look, seconds: float) -> Ran:
+def _build_result(said: CommandOutput, asked: BatchCommand, seconds: float) -> CommandResult:
     """A shell says of a command that was killed what it says of one that `timeout` had to kill; only the time tells them apart."""
     cut, status = len(said.stdout) > asked.cap, said.exit_status
-    late = status in TIMED_OUT and (status == min(TIMED_OUT) or seconds * 2 >= asked.timeout)
-    return Ran(said.stdout[: asked.cap], said.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
+    late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= asked.timeout)
+    return CommandResult(said.stdout[: asked.cap], said.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
 
 
-async def _some(stream: asyncssh.SSHReader[bytes]) -> bytes:
+async def _read_block(stream: asyncssh.SSHReader[bytes]) -> bytes:
     """What comes next; nothing at the end, however that came."""
     with contextlib.suppress(asyncssh.Error, OSError):
-        return await stream.read(BLOCK)
+        return await stream.read(READ_BLOCK_BYTES)
     return b""
 
 
-async def end(process: RemoteProcess) -> None:
+async def end_process(process: RemoteProcess) -> None:
     """Ask the remote process to stop, then make it, then let the channel go."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         process.terminate()
@@ -116,7 +116,7 @@ async def end(process: RemoteProcess) -> None:
     process.close()
 
 
-async def rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
+async def read_remaining_stderr(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
     """What stderr held once the command is over; a channel that stays open is not waited for."""
     done, _ = await asyncio.wait({errors}, timeout=0.5)
     if not done:

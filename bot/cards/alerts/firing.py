@@ -9,7 +9,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import BadId, Line, Part, bold, code, web_link
 
-MOST_LINES, MAX_LINKS = 6, 6
+MAX_LINES, MAX_LINKS = 6, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +21,29 @@ class AlertLink:
     url: str
 
 
-def render(
+def render_alert_message(
     cause: str, firing: int, resolved: int, hosts: str, lines: tuple[str, ...], left: int = 0, links: Sequence[AlertLink] = ()
 ) -> Card:
     """`hosts` folded, `lines` what the alerts say: every word of it is the monitoring system's. `left`: alerts that it counts and does not list."""
     head = f"{'🔔' if firing else '🔕'} Alerts of {cause[:120]}: {firing} firing, {resolved} resolved"
     where: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
-    quoted: list[Block] = [blocks.quote(lines[:MOST_LINES])] if lines else []
+    quoted: list[Block] = [blocks.code_section(lines[:MAX_LINES])] if lines else []
     told: Line = ("From the monitoring system. What it says suggests where to look; I look myself.",)
     more: list[Line] = [(f"It counts {left} more and does not list them (max_alerts): whether they fire is not known.",)] if left else []
-    return blocks.card(
+    return blocks.build_card(
         head,
         [
-            blocks.say(bold(head)),
+            blocks.line_section(bold(head)),
             *([blocks.section(*where)] if where else []),
             *quoted,
-            *_links(links),
+            *_render_links(links),
             *map(blocks.context, more),
             blocks.context(told),
         ],
     )
 
 
-def _links(links: Sequence[AlertLink]) -> list[Block]:
+def _render_links(links: Sequence[AlertLink]) -> list[Block]:
     """Each address once, with its site in the text of the link, so that people see where it leads."""
     parts: list[Part] = []
     for row in list({row.url: row for row in links}.values())[:MAX_LINKS]:

@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from bot.cards import blocks
 from bot.cards.approvals import parts, words
 from bot.cards.blocks import Block, Card
-from bot.cards.text import Line, Part, bold, code, moment, thread_link, utc
+from bot.cards.text import Line, Part, bold, code, format_slack_date, thread_link, format_utc_time
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.record import Record
-from tools.ledger.room import Room
+from tools.ledger.record import ActionRecord
+from tools.ledger.room import BrakeHeadroom
 
-MOST, MOST_GROUPS = 20, 5
+MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingApproval:
     """An action that waits for a decision, and where its card is."""
 
-    record: Record
+    record: ActionRecord
     team: str = ""
     channel: str = ""
     thread_ts: str = ""
 
 
-def stopped(who: str, why: str) -> Card:
+def render_stop_notice(who: str, why: str) -> Card:
     """The note that everybody sees."""
     because = f": {why}" if why else "."
-    return blocks.card(
+    return blocks.build_card(
         f"🛑 {who} stopped all repairs",
         [
             blocks.section(
@@ -39,13 +39,13 @@ def stopped(who: str, why: str) -> Card:
     )
 
 
-def resumed(who: str, group: str = "") -> Card:
+def render_resume_notice(who: str, group: str = "") -> Card:
     """The same for letting go."""
     what = f"reset the breaker of group {group}" if group else "let repairs go on"
-    return blocks.card(f"🟢 {who} {what}", [blocks.say("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")])
+    return blocks.build_card(f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")])
 
 
-def standing(status: BrakeStatus) -> list[Block]:
+def render_brake_status(status: BrakeStatus) -> list[Block]:
     """The brakes as they stand; one quiet line where none is on."""
     lines: list[Line] = []
     if status.stopped:
@@ -63,36 +63,36 @@ def standing(status: BrakeStatus) -> list[Block]:
     return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Nothing holds repairs back, and none runs.",))]
 
 
-def left(room: Room) -> list[Block]:
+def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
     """What may be changed at this moment, `0 of 3` being what is used of it."""
     brakes, lines = room.brakes, list[Line]()
-    for row in room.groups[:MOST_GROUPS]:
-        window = f"changed in the last {_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
+    for row in room.groups[:MAX_GROUPS]:
+        window = f"changed in the last {_format_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
         lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
-    rest = len(room.groups) - MOST_GROUPS
+    rest = len(room.groups) - MAX_GROUPS
     lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
-    for one in room.incidents[:MOST_GROUPS]:
-        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_minutes(brakes.blast_seconds)}"
-        lines.append((code(one.incident), spent, f"; room again from {utc(one.again)}"))
+    for one in room.incidents[:MAX_GROUPS]:
+        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
+        lines.append((code(one.incident), spent, f"; room again from {format_utc_time(one.again)}"))
     if not room.incidents:
-        lines.append((f"One incident may change {brakes.blast_hosts} hosts in {_minutes(brakes.blast_seconds)}; none has changed any.",))
+        lines.append((f"One incident may change {brakes.blast_hosts} hosts in {_format_minutes(brakes.blast_seconds)}; none has changed any.",))
     return [blocks.section(*lines)]
 
 
-def _minutes(seconds: int) -> str:
+def _format_minutes(seconds: int) -> str:
     return f"{seconds / 60:g} min"
 
 
-def waiting(rows: Sequence[Waiting], nothing: str) -> list[Block]:
+def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> list[Block]:
     """Actions that wait, the first to expire first; `nothing` is said where none does."""
     if not rows:
         return [blocks.context((nothing,))]
-    shown = [blocks.section(*_row(row)) for row in rows[:MOST]]
-    return shown if len(rows) <= MOST else [*shown, blocks.context((f"… and {len(rows) - MOST} more",))]
+    shown = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
+    return shown if len(rows) <= MAX_WAITING_ACTIONS else [*shown, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
 
 
-def _row(row: Waiting) -> tuple[Line, ...]:
+def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
     record = row.record
     link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
-    until: Line = (parts.count(record), ", decide until ", moment(record.decide_by), f" ({utc(record.decide_by)})", *link)
-    return ((bold(words.headline(record)),), until)
+    until: Line = (parts.format_approval_count(record), ", decide until ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)})", *link)
+    return ((bold(words.format_headline(record)),), until)

@@ -1,30 +1,30 @@
 """Show the jobs and users on the nodes of an action. They are not part of the signed action, because jobs start and end while it waits."""
 
-from bot.cards.approvals.process import Rows
-from bot.cards.text import Line, bold, plain
+from bot.cards.approvals.process import KnownRows
+from bot.cards.text import Line, bold, strip_markup
 from kb.redact import redact
 from tools.acting.jobs import NodeJobs
 
-JOBS, UNREAD = "jobs", "jobs could not be read"
-NAMES = frozenset({JOBS, UNREAD})
-MAX_JOBS, MAX_LENGTH = 8, 300
+JOBS_ROW, UNREAD_ROW = "jobs", "jobs could not be read"
+ROW_NAMES = frozenset({JOBS_ROW, UNREAD_ROW})
+MAX_JOBS, MAX_JOBS_CHARS = 8, 300
 
 
-def known_of(seen: NodeJobs) -> Rows:
+def build_job_rows(seen: NodeJobs) -> KnownRows:
     """Return the rows that are stored with the card."""
-    unread = [(UNREAD, plain(redact(seen.why))[:MAX_LENGTH])] if seen.why else []
-    return [*unread, *([(JOBS, plain(redact(_named(seen)))[:MAX_LENGTH])] if seen.jobs else [] if seen.why else [(JOBS, "none")])]
+    unread = [(UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_JOBS_CHARS])] if seen.why else []
+    return [*unread, *([(JOBS_ROW, strip_markup(redact(_format_jobs(seen)))[:MAX_JOBS_CHARS])] if seen.jobs else [] if seen.why else [(JOBS_ROW, "none")])]
 
 
-def lines(known: Rows) -> list[Line]:
+def render_job_lines(known: KnownRows) -> list[Line]:
     """`Jobs there now: 4711 (alice), 4712 (bob)`; where the scheduler was not asked, the reason."""
     return [
-        ("⚠ Jobs there: ", bold("could not look"), f", {value}") if name == UNREAD else ("Jobs there now: ", bold(value))
+        ("⚠ Jobs there: ", bold("could not look"), f", {value}") if name == UNREAD_ROW else ("Jobs there now: ", bold(value))
         for name, value in known
     ]
 
 
-def _named(seen: NodeJobs) -> str:
+def _format_jobs(seen: NodeJobs) -> str:
     shown = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
     rest = seen.jobs[MAX_JOBS:]
     users = sorted({row.user for row in rest})

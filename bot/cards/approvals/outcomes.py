@@ -4,43 +4,43 @@ from collections.abc import Sequence
 
 from bot.cards import blocks
 from bot.cards.approvals import parts, shared_card, words
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card
-from bot.cards.text import Line, bold, exact_code, moment, utc
+from bot.cards.text import Line, bold, exact_code, format_slack_date, format_utc_time
 from tools.ledger.states import State
 
 
-def render(shown: Shown, *, among_others: bool = False) -> Card:
+def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Card:
     """How it ended, and what proves it. Among others it is called what its row on the card calls it."""
     record = shown.record
-    mark, word = words.standing(record)
-    head = f"{mark} {word.capitalize()}: {words.what(record.action)}" if among_others else words.headline(record)
-    return blocks.card(
+    mark, word = words.get_state_word(record)
+    head = f"{mark} {word.capitalize()}: {words.summarize_action(record.action)}" if among_others else words.format_headline(record)
+    return blocks.build_card(
         head,
         [
             blocks.section((bold(head),)),
-            *parts.stands(record, shown.names, shown.began, ""),
-            *parts.output(shown.tail),
+            *parts.render_status(record, shown.names, shown.began, ""),
+            *parts.render_output(shown.tail),
             blocks.context((f"{record.approval} · digest {record.digest}",)),
         ],
     )
 
 
-def remind(shown: Shown) -> Card:
+def render_reminder(shown: ApprovalCardView) -> Card:
     """One more call to the approvers."""
     record = shown.record
-    asks = (bold(words.does(record.action)), " on ", *words.place(record.action), " still waits above")
-    until = (": ", bold(parts.count(record)), ", decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}).")
-    return blocks.card(
-        f"⏳ Still to be decided: {words.headline(record)}", [blocks.section(("⏳ ", *parts.mentioned(shown.group), *asks, *until))]
+    asks = (bold(words.describe_action(record.action)), " on ", *words.render_place(record.action), " still waits above")
+    until = (": ", bold(parts.format_approval_count(record)), ", decide until ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)}).")
+    return blocks.build_card(
+        f"⏳ Still to be decided: {words.format_headline(record)}", [blocks.section(("⏳ ", *parts.mention_approvers(shown.group), *asks, *until))]
     )
 
 
-def remind_all(shown: Sequence[Shown]) -> Card:
+def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
     """One more call to the approvers, for everything on the card that still waits."""
     waiting = [one.record for one in shown if one.record.state is State.PENDING]
-    hosts, by = words.folded([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
-    asks: Line = (bold(words.title(waiting[0].action)), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
-    until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", moment(by), f" ({utc(by)}).")
-    head = f"⏳ Still to be decided: {shared_card.headline(waiting)}"
-    return blocks.card(head, [blocks.section(("⏳ ", *parts.mentioned(shown[0].group), *asks, *until))])
+    hosts, by = words.fold_hosts_exactly([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
+    asks: Line = (bold(words.get_action_title(waiting[0].action)), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
+    until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", format_slack_date(by), f" ({format_utc_time(by)}).")
+    head = f"⏳ Still to be decided: {shared_card.format_headline(waiting)}"
+    return blocks.build_card(head, [blocks.section(("⏳ ", *parts.mention_approvers(shown[0].group), *asks, *until))])

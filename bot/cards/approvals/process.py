@@ -5,45 +5,45 @@ It is shown beside the action and is no part of it: what is approved is the proc
 
 from collections.abc import Iterable, Sequence
 
-from bot.cards.text import Line, Part, bold, code, plain
+from bot.cards.text import Line, Part, bold, code, strip_markup
 from kb.redact import redact
 from tools.action import Action
 from tools.fact import Fact, Status
 
-Rows = Sequence[tuple[str, str]]
+KnownRows = Sequence[tuple[str, str]]
 """Names and values, as they are noted with a card and shown."""
-MOST, COMMAND_LINE = 64, 200
-ENDS = frozenset({"kill_gpu_process"})
+MAX_VALUE_CHARS, MAX_COMMAND_LINE_CHARS = 64, 200
+PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
 """Remedies that end a process."""
-HELD = ("proc.orphan", "proc.gpu_memory")
+GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
 
 
-def known_of(action: Action, facts: Iterable[Fact]) -> Rows:
+def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
     """What is known of the process that the action ends, as of the latest look; empty for every other action."""
-    if action.remedy not in ENDS:
+    if action.remedy not in PROCESS_REMEDIES:
         return ()
     pid = action.args.get("pid", "")
     own = [
         fact
         for fact in facts
-        if fact.host == action.target and fact.key in HELD and fact.status is Status.OK and str(fact.attrs.get("pid", "")) == pid
+        if fact.host == action.target and fact.key in GPU_PROCESS_KEYS and fact.status is Status.OK and str(fact.attrs.get("pid", "")) == pid
     ]
     if not own:
         return (("process", "the last look at the host did not list it"),)
     attrs, memory = own[-1].attrs, {fact.device: fact.value for fact in own}
     rows = [
         ("owner", str(attrs.get("user", ""))),
-        ("age", age(int(attrs["seconds"])) if "seconds" in attrs else ""),
+        ("age", format_age(int(attrs["seconds"])) if "seconds" in attrs else ""),
         ("job", str(attrs.get("job", "")) or "none"),
         ("GPU memory", f"{sum(value for value in memory.values() if isinstance(value, int)):,} MiB"),
         ("why", next((str(fact.attrs["why"]) for fact in own if fact.attrs.get("why")), "")),
         ("command line", str(attrs.get("args") or attrs.get("name", ""))),
     ]
-    most = {"command line": COMMAND_LINE}
-    return [(name, plain(redact(value))[: most.get(name, MOST)] or "not known") for name, value in rows if value or name != "why"]
+    most = {"command line": MAX_COMMAND_LINE_CHARS}
+    return [(name, strip_markup(redact(value))[: most.get(name, MAX_VALUE_CHARS)] or "not known") for name, value in rows if value or name != "why"]
 
 
-def age(seconds: int) -> str:
+def format_age(seconds: int) -> str:
     """`1 d 1 h`, `12 min`."""
     for unit, size, lesser, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
         if seconds >= size:
@@ -51,7 +51,7 @@ def age(seconds: int) -> str:
     return f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
 
 
-def lines(known: Rows) -> list[Line]:
+def render_process_lines(known: KnownRows) -> list[Line]:
     """`owner alice · age 1 d 1 h · job none`, and below it the command line."""
     if not known:
         return []

@@ -6,14 +6,14 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.approvals import words
-from bot.cards.approvals.card import carry
+from bot.cards.approvals.card import encode_action
 from bot.cards.blocks import Block
-from bot.cards.buttons import BadForm, form_about, form_text
-from tools.ledger.record import Record
+from bot.cards.buttons import BadForm, parse_form_target, get_form_text
+from tools.ledger.record import ActionRecord
 
-CALLBACK = "reject_modal.submit"
-REASON = "reject_modal.reason"
-MOST_REASON = 400
+CALLBACK_ID = "reject_modal.submit"
+REASON_BLOCK_ID = "reject_modal.reason"
+MAX_REASON_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,23 @@ class Rejection:
     reason: str
 
 
-def render(record: Record) -> Block:
+def render_reject_form(record: ActionRecord) -> Block:
     """The form."""
-    reason = blocks.field_input(
-        REASON,
+    reason = blocks.input_block(
+        REASON_BLOCK_ID,
         "Why not?",
-        blocks.text_input(multiline=True, most=MOST_REASON),
+        blocks.text_input(multiline=True, most=MAX_REASON_CHARS),
         hint="One sentence is enough. It is kept in the audit log and shown on the card.",
     )
     return blocks.modal(
-        CALLBACK, "Reject the action", [blocks.section((words.what(record.action),)), reason], submit="Reject", metadata=carry(record)
+        CALLBACK_ID, "Reject the action", [blocks.section((words.summarize_action(record.action),)), reason], submit="Reject", metadata=encode_action(record)
     )
 
 
-def read(payload: Mapping[str, Any]) -> Rejection:
+def parse_reject_form(payload: Mapping[str, Any]) -> Rejection:
     """A submission. BadForm where the reason is missing."""
-    approval, digest = form_about(payload)
-    reason = form_text(payload, REASON)
+    approval, digest = parse_form_target(payload)
+    reason = get_form_text(payload, REASON_BLOCK_ID)
     if not reason:
-        raise BadForm({REASON: "Say why, in one sentence."})
-    return Rejection(approval, digest, reason[:MOST_REASON])
+        raise BadForm({REASON_BLOCK_ID: "Say why, in one sentence."})
+    return Rejection(approval, digest, reason[:MAX_REASON_CHARS])

@@ -7,72 +7,72 @@ the same for all stands once above the rows; each is then a line.
 from bot.cards import blocks
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import files, parts, words
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Block, TooLong
 from bot.cards.text import Line, bold, code
 from tools.action import Action
-from tools.ledger.record import Record
-from tools.ledger.states import OPEN, State
+from tools.ledger.record import ActionRecord
+from tools.ledger.states import OPEN_STATES, State
 
-BELOW = 300
+MAX_DETAIL_CHARS = 300
 """Room below the command: preconditions, votes, how it went."""
-STANDS = 50
+MAX_STATUS_CHARS = 50
 """Room for the words that say where it stands."""
-ROOM = 8600
+MAX_ROWS_CHARS = 8600
 """What the rows of one card may weigh together, so that a message holds them with all that is said once for all."""
-PREFIX = 16
-MOST_VOTES = 2
+DIGEST_PREFIX_CHARS = 16
+MAX_VOTES = 2
 
 
-def render(shown: Shown, *, told_above: bool = False) -> list[Block]:
+def render_action_row(shown: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
     """The row in its present state. `told_above`: its command, and what all rows say alike, stand above them all."""
     record = shown.record
     if not told_above:
-        text = blocks.framed((_above(record, shown.held),), approval.command(record.action), _below(shown), BELOW)
-        return [blocks.divider(), text, *approval.buttons(record)]
-    own = _below(shown, held_alike=all_hold(shown))
-    return [blocks.lined(_above(record, shown.held), own, BELOW), *approval.buttons(record)]
+        text = blocks.exact_command_section((_render_first_line(record, shown.held),), approval.format_command(record.action), _render_detail_lines(shown), MAX_DETAIL_CHARS)
+        return [blocks.divider(), text, *approval.render_buttons(record)]
+    own = _render_detail_lines(shown, held_alike=has_met_conditions(shown))
+    return [blocks.exact_line_section(_render_first_line(record, shown.held), own, MAX_DETAIL_CHARS), *approval.render_buttons(record)]
 
 
-def all_hold(shown: Shown) -> bool:
+def has_met_conditions(shown: ApprovalCardView) -> bool:
     """Whether a dry run saw every precondition fulfilled."""
     return bool(shown.seen) and all(one.ok is True for one in shown.seen)
 
 
-def weight(action: Action) -> int:
+def count_row_chars(action: Action) -> int:
     """What the row may come to at most; more than all the room where it cannot be a row."""
     try:
-        core = blocks.framed(((*words.place(action), *_digest(action)),), approval.command(action), (), 0)
+        core = blocks.exact_command_section(((*words.render_place(action), *_render_digest(action)),), approval.format_command(action), (), 0)
     except TooLong:
-        return ROOM + 1
-    text = blocks.weight(core) + STANDS + BELOW
-    return text + approval.buttons_weight(action) if text < blocks.SECTION else ROOM + 1
+        return MAX_ROWS_CHARS + 1
+    text = blocks.count_text_chars(core) + MAX_STATUS_CHARS + MAX_DETAIL_CHARS
+    return text + approval.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
 
 
-def _above(record: Record, held: str) -> Line:
-    mark, word = words.standing(record, held)
-    count: Line = (" · ", parts.count(record)) if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1) else ()
-    return (f"{mark} ", *words.place(record.action), " · ", bold(word), *count, *_digest(record.action))
+def _render_first_line(record: ActionRecord, held: str) -> Line:
+    mark, word = words.get_state_word(record, held)
+    count: Line = (" · ", parts.format_approval_count(record)) if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1) else ()
+    return (f"{mark} ", *words.render_place(record.action), " · ", bold(word), *count, *_render_digest(record.action))
 
 
-def _digest(action: Action) -> Line:
-    return (" ", code(f"{action.digest[:PREFIX]}…"))
+def _render_digest(action: Action) -> Line:
+    return (" ", code(f"{action.digest[:DIGEST_PREFIX_CHARS]}…"))
 
 
-def _below(shown: Shown, *, held_alike: bool = False) -> list[Line]:
+def _render_detail_lines(shown: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
     record = shown.record
     held: list[Line] = (
-        [*([] if held_alike else _held(shown)), *files.known_lines(record.action, shown.known)] if record.state in OPEN else []
+        [*([] if held_alike else _render_condition_lines(shown)), *files.render_known_lines(record.action, shown.known)] if record.state in OPEN_STATES else []
     )
-    votes = parts.vote_lines(record, shown.names)[-MOST_VOTES:]
-    return [*held, *parts.stands_lines(record, shown.names, shown.began, shown.held), *votes]
+    votes = parts.render_vote_lines(record, shown.names)[-MAX_VOTES:]
+    return [*held, *parts.render_status_lines(record, shown.names, shown.began, shown.held), *votes]
 
 
-def _held(shown: Shown) -> list[Line]:
+def _render_condition_lines(shown: ApprovalCardView) -> list[Line]:
     """What a dry run saw of the preconditions: those that do not hold one by one, the others as a number."""
     if not shown.seen:
         return []
     bad = [one for one in shown.seen if one.ok is not True]
     good, every = len(shown.seen) - len(bad), len(shown.seen)
     held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
-    return [*map(parts.saw, bad), *([held] if good else [])]
+    return [*map(parts.render_condition, bad), *([held] if good else [])]

@@ -2,32 +2,32 @@
 is approved is the job of that number.
 """
 
-from bot.cards.approvals.process import Rows
-from bot.cards.approvals.words import folded
-from bot.cards.text import Line, bold, plain
+from bot.cards.approvals.process import KnownRows
+from bot.cards.approvals.words import fold_hosts_exactly
+from bot.cards.text import Line, bold, strip_markup
 from kb.redact import redact
-from tools.acting.cancels import Cancels
+from tools.acting.cancels import CancelPreview
 
-WOULD_END, UNREAD = "would end", "could not be read"
-LONGEST = 200
+WOULD_END_ROW, UNREAD_ROW = "would end", "could not be read"
+MAX_VALUE_CHARS = 200
 
 
-def known_of(seen: Cancels) -> Rows:
+def build_task_rows(seen: CancelPreview) -> KnownRows:
     """What would end, as it is noted with the card."""
     if seen.why:
-        return ((UNREAD, plain(redact(seen.why))[:LONGEST]),)
+        return ((UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_VALUE_CHARS]),)
     if not seen.states:
-        return ((WOULD_END, "no task: Slurm lists none any more"),)
+        return ((WOULD_END_ROW, "no task: Slurm lists none any more"),)
     count = sum(seen.states.values())
     states = ", ".join(f"{number} {state.lower()}" for state, number in seen.states.items())
-    whose, where = " and ".join(seen.owners[:3]), folded(seen.hosts) if seen.hosts else "no host yet"
+    whose, where = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"
     said = f"{count} task{'s' if count != 1 else ''} ({states}) of {whose}, on {where}"
-    return ((WOULD_END, plain(redact(said))[:LONGEST]),)
+    return ((WOULD_END_ROW, strip_markup(redact(said))[:MAX_VALUE_CHARS]),)
 
 
-def lines(known: Rows) -> list[Line]:
+def render_task_lines(known: KnownRows) -> list[Line]:
     """`Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]`."""
     return [
-        ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD else ("Would end: ", bold(value))
+        ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD_ROW else ("Would end: ", bold(value))
         for name, value in known
     ]

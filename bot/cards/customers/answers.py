@@ -6,16 +6,16 @@ from typing import Final, Literal
 
 from bot.cards.blocks import Card
 from bot.cards.customers import living
-from bot.cards.customers.phrases import phrase
-from bot.cards.customers.view import CustomerView
-from graph.conversation.customers import Want
+from bot.cards.customers.phrases import get_phrase
+from bot.cards.customers.view import TenantView
+from graph.conversation.customers import TenantRequest
 from graph.conversation.intents import Intent
-from graph.conversation.news import complains, tells_nothing
-from graph.conversation.said import Said
-from tools.inventory.ranges import fold
+from graph.conversation.news import has_complaint, is_empty_message
+from graph.conversation.said import ParsedMessage
+from tools.inventory.ranges import fold_host_names
 
-Answered = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
-ANSWERS: Final[Mapping[Intent, Answered]] = {
+AnswerKind = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
+ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.EXPLAIN: "why",
     Intent.WHY_NOT: "why",
     Intent.HOST_STATE: "machines",
@@ -39,70 +39,70 @@ ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.META: "help",
 }
 """What is answered so, by what was understood. Nothing of it is a command: what our people alone may do they read in their own thread."""
-BY_WANT: Final[Mapping[Want, Answered]] = {
-    Want.CHANGE: "ours",
-    Want.FAULT: "why",
-    Want.WHY_WHEN: "why_when",
-    Want.AGAIN: "again",
-    Want.PRESSED: "pressed",
+ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
+    TenantRequest.CHANGE: "ours",
+    TenantRequest.FAULT: "why",
+    TenantRequest.WHY_WHEN: "why_when",
+    TenantRequest.AGAIN: "again",
+    TenantRequest.PRESSED: "pressed",
 }
 """The same by what a customer's own words come to."""
-ABOUT_MACHINES: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
+MACHINE_INTENTS: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
 """What says something of machines by name. Where none of those is theirs there is nothing to look at, and they read so at once."""
 
 
-def answered(said: Said, at: datetime, *, facts: bool = False, want: Want | None = None) -> Answered | None:
+def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
     """How it is answered without a look; None where it is stored. `facts`: it answers our question or hands something in, whatever it says."""
     if facts:
         return None
-    if want is not None and want in BY_WANT:
-        return BY_WANT[want]
-    if said.intent in ABOUT_MACHINES and (said.unknown_hosts if not said.hosts else said.intent is Intent.SAFE_TO):
+    if want is not None and want in ANSWER_BY_WANT:
+        return ANSWER_BY_WANT[want]
+    if said.intent in MACHINE_INTENTS and (said.unknown_hosts if not said.hosts else said.intent is Intent.SAFE_TO):
         return "machines"
-    if tells_nothing(said, at):
+    if is_empty_message(said, at):
         return "thanks" if said.intent is Intent.THANKS else "help"
-    return ANSWERS.get(said.intent) or ("beyond" if _beyond_us(said, at) else None)
+    return ANSWER_BY_INTENT.get(said.intent) or ("beyond" if _is_unrelated_question(said, at) else None)
 
 
-def _beyond_us(said: Said, at: datetime) -> bool:
+def _is_unrelated_question(said: ParsedMessage, at: datetime) -> bool:
     """A question that we do not understand and that names nothing of theirs: a look at their machines would answer it no better."""
     named = said.hosts or said.unknown_hosts or said.job
-    return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not complains(said.text, at)
+    return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not has_complaint(said.text, at)
 
 
-def answer(kind: Answered, view: CustomerView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
+def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
     """`hosts`: those of the customer's own that were named, as they call them; `unknown`: names that are none of theirs."""
     match kind:
         case "why":
-            return living.why(view)
+            return living.render_explanation(view)
         case "why_when":
-            return living.why(view, when=True)
+            return living.render_explanation(view, when=True)
         case "pressed":
-            return living.asked(view, phrase("answer_pressed", view.language))
+            return living.render_progress_answer(view, get_phrase("answer_pressed", view.language))
         case "machines":
-            return living.said(*_machines(view, hosts, unknown))
+            return living.render_text_card(*_format_machine_lines(view, hosts, unknown))
         case other:
-            return living.said(phrase(f"answer_{other}", view.language))
+            return living.render_text_card(get_phrase(f"answer_{other}", view.language))
 
 
-def _machines(view: CustomerView, hosts: Sequence[str], unknown: Sequence[str]) -> list[str]:
+def _format_machine_lines(view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> list[str]:
     """A line for each thing that is known of them; what was not looked at is never called sound."""
-    rows = [phrase("unknown_hosts", view.language, names=_names(unknown))] if unknown else []
+    rows = [get_phrase("unknown_hosts", view.language, names=_format_host_names(unknown))] if unknown else []
     if view.stage == "received":
-        return [*rows, phrase("received", view.language)] if hosts or not unknown else rows
+        return [*rows, get_phrase("received", view.language)] if hosts or not unknown else rows
     asked = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
     for cause in view.causes:
         if named := [host for host in asked if host in cause.hosts]:
-            rows.append(f"{_names(named)}: {cause.said.title}")
+            rows.append(f"{_format_host_names(named)}: {cause.said.title}")
     rest = [host for host in asked if all(host not in cause.hosts for cause in view.causes)]
     told = {
         "could_not_look": [host for host in rest if host in view.silent],
         "host_clear": [host for host in rest if host in view.hosts and host not in view.silent],
         "host_not_asked": [host for host in rest if host not in (*view.hosts, *view.silent)],
     }
-    rows += [phrase(id_, view.language, names=_names(names)) for id_, names in told.items() if names]
-    return rows or [phrase("q_which", view.language)]
+    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in told.items() if names]
+    return rows or [get_phrase("q_which", view.language)]
 
 
-def _names(names: Sequence[str]) -> str:
-    return fold(names)[: living.MOST_HOSTS]
+def _format_host_names(names: Sequence[str]) -> str:
+    return fold_host_names(names)[: living.MAX_HOSTS_CHARS]

@@ -241,7 +241,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def phrase(id_: str, language: str = ENGLISH, **slots: str) -> str:
+def get_phrase(id_: str, language: str = ENGLISH, **slots: str) -> str:
     """A phrase with its slots filled. KeyError for one that is not in the table."""
     row = PHRASES[id_]
     return row.get(language, row[ENGLISH]).format(**slots)

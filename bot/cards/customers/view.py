@@ -10,34 +10,34 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from graph.incident.questions import asked_of_customer
+from graph.incident.questions import list_tenant_question_ids
 from graph.ownership import TenantMachines
-from graph.reading.files import LONGEST_NAME
+from graph.reading.files import MAX_NAME_CHARS
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, Evidence, Hypothesis, Ladder
-from kb.customers.words import CauseWords, CustomerWords, without_promises
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, SIDE_KEY, Evidence, Hypothesis, Remediation
+from kb.customers.words import CauseWords, CustomerWords, remove_promises
 
-Stage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
-State = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
+TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
+TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
 """How far our side is with what is ours: empty where nothing is."""
-Known = Callable[[str, Sequence[str]], Mapping[str, str]]
+SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
 """What a block of a cause may be filled with on these hosts: slot → value, of the site's profile."""
-MOST_CAUSES, MOST_LINES = 3, 2
-ALL_FAILED = "all"
+MAX_CAUSES, MAX_EVIDENCE_LINES = 3, 2
+ALL_CHECKS_FAILED = "all"
 """The check of a row that says that nothing could be looked at on its host."""
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 """What may be a host's name within a line."""
-THEIRS = ("job.", "env.", "vers.")
+TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")
 """Keys of what the customer's own job wrote: its log, its environment, its image."""
 
 
-BEGUN: frozenset[State] = frozenset({"repairing", "proved", "closed"})
+APPROVED_STATES: frozenset[TenantState] = frozenset({"repairing", "proved", "closed"})
 """States in which an approver has approved the fix of a provider-side cause."""
 
 
 @dataclass(frozen=True, slots=True)
-class TheirCause:
+class TenantCause:
     """One cause in the customer's words. `ours`: it is not theirs to mend. `block` is what they paste, where it is theirs."""
 
     said: CauseWords
@@ -48,13 +48,13 @@ class TheirCause:
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerView:
+class TenantView:
     """All that a customer's card is made of."""
 
     incident: str
-    stage: Stage
-    state: State = ""
-    causes: tuple[TheirCause, ...] = ()
+    stage: TenantStage
+    state: TenantState = ""
+    causes: tuple[TenantCause, ...] = ()
     avoid: tuple[str, ...] = ()
     """Their hosts that a new job should not start on."""
     questions: tuple[str, ...] = ()
@@ -79,19 +79,19 @@ class CustomerView:
     """Names of the files that came with what they said last and were not read."""
 
 
-def nothing_known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+def get_no_slot_values(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
     """No value to fill in."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerReader:
+class TenantViewContext:
     """For whom a view is made: the tenant's hosts, the words, the language, what blocks may be filled with."""
 
     own: Collection[str]
     words: CustomerWords
     language: str = "en"
-    known: Known = nothing_known
+    known: SlotValueLookup = get_no_slot_values
     others: Collection[str] = ()
     """Hosts of others. What our own side finds there is not the customer's to know."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -104,108 +104,108 @@ class CustomerReader:
         """Their machines, for whoever asks whose a fact is."""
         return TenantMachines(self.own, self.nodes or self.own)
 
-    def crosses(self, row: Hypothesis) -> bool:
+    def is_visible_cause(self, row: Hypothesis) -> bool:
         """Whether their own machines show this cause, or no machine does, and more than files that are not established as theirs."""
         shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
         if shown and all(host in self.others for host in shown):
             return False
-        return not row.evidence or not all(self.machines.withholds(found.host, found.check, found.source) for found in row.evidence)
+        return not row.evidence or not all(self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence)
 
-    def theirs(self, found: Evidence) -> bool:
+    def is_tenant_evidence(self, found: Evidence) -> bool:
         """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
-        return bool(found.line) and found.key.startswith(THEIRS) and self.machines.may_hear(found.host, found.check, found.source)
+        return bool(found.line) and found.key.startswith(TENANT_FACT_PREFIXES) and self.machines.may_see_fact(found.host, found.check, found.source)
 
-    def called(self, hosts: Iterable[str]) -> tuple[str, ...]:
+    def get_tenant_host_names(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """The hosts by the tenant's names, each once."""
         return tuple(dict.fromkeys(self.names.get(host, host) for host in hosts))
 
-    def worded(self, line: str) -> str:
+    def replace_host_names(self, line: str) -> str:
         """A line of their own job, with their hosts by the tenant's names."""
-        return NAME.sub(lambda found: self.names.get(found[0], found[0]), line)
+        return HOST_NAME_PATTERN.sub(lambda found: self.names.get(found[0], found[0]), line)
 
 
-def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
+def build_tenant_view(rows: IncidentView, reader: TenantViewContext, *, begun: Collection[str] = (), withdrawn: bool = False) -> TenantView:
     """Of a stored incident. `begun`: the actions that somebody has approved."""
     report, own = rows.report, reader.own
-    about = reader.called(host for host in rows.brief.hosts if host in own)
+    about = reader.get_tenant_host_names(host for host in rows.brief.hosts if host in own)
     if report is None:
-        return CustomerView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
+        return TenantView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
     causes = tuple(
-        _cause(row, reader) for row in report.told_to_customer if row.label in reader.words.taxonomy.leaves and reader.crosses(row)
-    )[:MOST_CAUSES]
-    state = _state(rows, causes, [row for row in rows.ladders if row.target not in reader.others], begun)
-    if state not in BEGUN:
-        causes = tuple(replace(row, said=replace(row.said, words=without_promises(row.said.words))) if row.ours else row for row in causes)
-    return CustomerView(
+        _build_cause(row, reader) for row in report.tenant_root_causes if row.label in reader.words.taxonomy.leaves and reader.is_visible_cause(row)
+    )[:MAX_CAUSES]
+    state = _get_state(rows, causes, [row for row in rows.remediations if row.target not in reader.others], begun)
+    if state not in APPROVED_STATES:
+        causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
+    return TenantView(
         rows.id,
-        _stage(rows, report, causes, asks := asked_of_customer(rows, report)),
+        _get_stage(rows, report, causes, asks := list_tenant_question_ids(rows, report)),
         state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
-        questions=() if causes or _handed(rows) else asks,
+        questions=() if causes or _is_handed_over(rows) else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
         hosts=about,
-        silent=reader.called(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED),
+        silent=reader.get_tenant_host_names(row.host for row in report.could_not_look if row.host in own and row.check == ALL_CHECKS_FAILED),
         language=reader.language,
         withdrawn=withdrawn,
-        reminded=rows.silence.reminded is not None and not rows.silence.handed,
-        unanswered=rows.silence.handed is not None,
-        clear=reader.called(host for host in report.about.hosts if host in own) if report.about and report.about.found == "nothing" else (),
-        unseen=_handed(rows) and rows.stats.checks == 0 and not report.root_causes,
-        unread=_unread(rows, report),
+        reminded=rows.tenant_silence.reminded is not None and not rows.tenant_silence.handed,
+        unanswered=rows.tenant_silence.handed is not None,
+        clear=reader.get_tenant_host_names(host for host in report.about.hosts if host in own) if report.about and report.about.found == "nothing" else (),
+        unseen=_is_handed_over(rows) and rows.stats.checks == 0 and not report.root_causes,
+        unread=_list_unread_files(rows, report),
     )
 
 
-def _unread(rows: IncidentRows, report: Report) -> tuple[str, ...]:
+def _list_unread_files(rows: IncidentView, report: Report) -> tuple[str, ...]:
     """Of the files that the customer attached to the item that the report answers; a file of ours is not theirs to know."""
-    if not rows.stored.get("item") or rows.item.data.get(SIDE) != CUSTOMER or report.item != rows.item.id:
+    if not rows.stored.get("item") or rows.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != rows.item.id:
         return ()
-    own = {given.name[:LONGEST_NAME] for given in rows.item.attachments}
+    own = {given.name[:MAX_NAME_CHARS] for given in rows.item.attachments}
     return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
 
 
-def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], asks: Sequence[str]) -> Stage:
+def _get_stage(rows: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
     if causes:
         ours = {row.ours for row in causes}
         return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
-    if asks and not _handed(rows):
+    if asks and not _is_handed_over(rows):
         return "asked"
     if report.outcome == "no_fault":
         return "healthy"
     return "people"
 
 
-def _state(rows: IncidentRows, causes: Sequence[TheirCause], ladders: Sequence[Ladder], begun: Collection[str]) -> State:
+def _get_state(rows: IncidentView, causes: Sequence[TenantCause], ladders: Sequence[Remediation], begun: Collection[str]) -> TenantState:
     """What is ours, and how far it is; nothing of what the customer mends. `ladders`: the fixes of their own machines."""
     ticket = rows.ticket
-    if not (any(row.ours for row in causes) or ladders or _handed(rows)):
+    if not (any(row.ours for row in causes) or ladders or _is_handed_over(rows)):
         return ""
     if rows.lifecycle == "closed":
         return "closed"
-    if rows.lifecycle == "watching" and (ladders or not rows.ladders):
+    if rows.lifecycle == "watching" and (ladders or not rows.remediations):
         return "proved"
-    if any(_under_way(row, begun) for row in ladders):
+    if any(_is_under_way(row, begun) for row in ladders):
         return "repairing"
     if ticket is not None and ticket.state == "waiting":
         return "waiting"
     return "taken" if (ticket is not None and ticket.state == "taken") or rows.owner else "received"
 
 
-def _handed(rows: IncidentRows) -> bool:
+def _is_handed_over(rows: IncidentView) -> bool:
     """Whether people got it as a ticket."""
     return rows.ticket is not None and rows.ticket.handed
 
 
-def _under_way(ladder: Ladder, begun: Collection[str]) -> bool:
-    return ladder.open and (ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof"))
+def _is_under_way(ladder: Remediation, begun: Collection[str]) -> bool:
+    return ladder.is_open and (ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof"))
 
 
-def _cause(row: Hypothesis, reader: CustomerReader) -> TheirCause:
-    leaf, said = reader.words.taxonomy.leaf(row.label), reader.words.cause(row.label, reader.language)
+def _build_cause(row: Hypothesis, reader: TenantViewContext) -> TenantCause:
+    leaf, said = reader.words.taxonomy.get_leaf(row.label), reader.words.get_cause_words(row.label, reader.language)
     hosts = tuple(host for host in row.hosts if host in reader.own)
-    named = reader.called(hosts)
+    named = reader.get_tenant_host_names(hosts)
     if leaf.owner != "customer":
-        return TheirCause(said, True, named)
-    lines = tuple(dict.fromkeys(reader.worded(found.line) for found in row.evidence if reader.theirs(found)))[:MOST_LINES]
-    return TheirCause(said, False, named, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
+        return TenantCause(said, True, named)
+    lines = tuple(dict.fromkeys(reader.replace_host_names(found.line) for found in row.evidence if reader.is_tenant_evidence(found)))[:MAX_EVIDENCE_LINES]
+    return TenantCause(said, False, named, lines, said.fix.choose_block(reader.known(row.label, hosts)) if said.fix else "")

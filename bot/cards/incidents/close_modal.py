@@ -7,21 +7,21 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import MALFORMED, BadForm, OldButton
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, OldButton
 from graph.state import ABSTAIN, NO_FAULT
 from kb.taxonomy.labels import CATEGORIES
-from tools.inventory.ranges import BadRange, expand, fold
+from tools.inventory.ranges import BadRange, expand_host_range, fold_host_names
 
-CALLBACK = "close_modal.submit"
-LABEL, CAUSE, HOSTS = "close_modal.label", "close_modal.cause", "close_modal.hosts"
-MOST_CAUSE, MOST_HOSTS = 2000, 500
+CALLBACK_ID = "close_modal.submit"
+LABEL_BLOCK_ID, CAUSE_BLOCK_ID, HOSTS_BLOCK_ID = "close_modal.label", "close_modal.cause", "close_modal.hosts"
+MAX_CAUSE_CHARS, MAX_HOSTS_CHARS = 2000, 500
 
-Choices = Mapping[str, Sequence[tuple[str, str]]]
+LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
 """Heading → (label, title) rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class IncidentClosure:
     """What a human says the cause was."""
 
     incident: str
@@ -30,7 +30,7 @@ class Closing:
     hosts: tuple[str, ...] = ()
 
 
-def choices(leaves: Iterable[tuple[str, str]]) -> Choices:
+def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
     """(label, title) of the taxonomy under their categories, and the two verdicts that are no labels."""
     grouped: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
@@ -39,24 +39,24 @@ def choices(leaves: Iterable[tuple[str, str]]) -> Choices:
     return {**grouped, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
 
 
-def render(closing: Closing, offered: Choices) -> Block:
+def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
     """The form, filled with what is believed so far; `closing.hosts` are shown folded."""
-    hosts = fold(closing.hosts)
+    hosts = fold_host_names(closing.hosts)
     return blocks.modal(
-        CALLBACK,
+        CALLBACK_ID,
         "Close the incident",
         [
-            blocks.field_input(LABEL, "What was it?", blocks.select(offered, closing.label)),
-            blocks.field_input(
-                CAUSE,
+            blocks.input_block(LABEL_BLOCK_ID, "What was it?", blocks.select(offered, closing.label)),
+            blocks.input_block(
+                CAUSE_BLOCK_ID,
                 "Root cause, in your words",
-                blocks.text_input(initial=closing.root_cause[:MOST_CAUSE], multiline=True, most=MOST_CAUSE),
+                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, most=MAX_CAUSE_CHARS),
                 hint="What broke, how you know, what mended it. The next diagnosis learns from this.",
             ),
-            blocks.field_input(
-                HOSTS,
+            blocks.input_block(
+                HOSTS_BLOCK_ID,
                 "Hosts",
-                blocks.text_input(initial=hosts if len(hosts) <= MOST_HOSTS else "", most=MOST_HOSTS),
+                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", most=MAX_HOSTS_CHARS),
                 hint="For example gpu-[017-018]. Leave empty when no machine was guilty.",
                 optional=True,
             ),
@@ -66,30 +66,30 @@ def render(closing: Closing, offered: Choices) -> Block:
     )
 
 
-def read(payload: Mapping[str, Any]) -> Closing:
+def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
     """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
     try:
         view = payload["view"]
         values = view["state"]["values"]
         incident = str(json.loads(view["private_metadata"])["incident"])
-        label = str(((values[LABEL][LABEL]).get("selected_option") or {}).get("value", ""))
-        cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE, HOSTS))
-    except MALFORMED as wrong:
+        label = str(((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID]).get("selected_option") or {}).get("value", ""))
+        cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE_BLOCK_ID, HOSTS_BLOCK_ID))
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
-    return Closing(incident, label, cause, _checked(label, cause, hosts))
+    return IncidentClosure(incident, label, cause, _validate_close_form(label, cause, hosts))
 
 
-def _checked(label: str, cause: str, hosts: str) -> tuple[str, ...]:
+def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
     problems = {}
     if not label:
-        problems[LABEL] = "Choose what it was; “Not known” is an answer too."
+        problems[LABEL_BLOCK_ID] = "Choose what it was; “Not known” is an answer too."
     if not cause:
-        problems[CAUSE] = "Write at least what mended it."
+        problems[CAUSE_BLOCK_ID] = "Write at least what mended it."
     names: list[str] = []
     try:
-        names = expand(hosts)
+        names = expand_host_range(hosts)
     except BadRange as wrong:
-        problems[HOSTS] = f"{wrong}. Write for example gpu-[017-018]."
+        problems[HOSTS_BLOCK_ID] = f"{wrong}. Write for example gpu-[017-018]."
     if problems:
         raise BadForm(problems)
     return tuple(names)

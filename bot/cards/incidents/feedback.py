@@ -7,12 +7,12 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import MALFORMED, BadForm, OldButton, Press, carry
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, OldButton, ButtonClick, encode_button_value
 
-VOTE = "feedback.vote"
+VOTE_ACTION_ID = "feedback.vote"
 USEFUL, NOT_USEFUL = "useful", "not_useful"
-CALLBACK, REASON, WORDS = "feedback.submit", "feedback.reason", "feedback.words"
-MOST_WORDS = 500
+CALLBACK_ID, REASON_BLOCK_ID, WORDS_BLOCK_ID = "feedback.submit", "feedback.reason", "feedback.words"
+MAX_WORDS_CHARS = 500
 REASONS: Mapping[str, str] = {
     "wrong_cause": "The cause is wrong",
     "wrong_place": "The cause is right, the machine or device is not",
@@ -21,11 +21,11 @@ REASONS: Mapping[str, str] = {
     "slow": "It took too long",
     "other": "Something else",
 }
-THANKS = "Thank you, noted. `rackmedic stats` counts it."
+THANKS_TEXT = "Thank you, noted. `rackmedic stats` counts it."
 
 
 @dataclass(frozen=True, slots=True)
-class NotUseful:
+class NegativeFeedback:
     """What the form says of the report of `item`."""
 
     incident: str
@@ -34,59 +34,59 @@ class NotUseful:
     words: str
 
 
-def row(incident: str, item: str) -> Block:
+def render_feedback_buttons(incident: str, item: str) -> Block:
     """The two buttons."""
-    return blocks.feedback(
-        VOTE,
-        ("Useful", json.dumps({"vote": USEFUL, "about": carry(incident, item)})),
-        ("Not useful", json.dumps({"vote": NOT_USEFUL, "about": carry(incident, item)})),
+    return blocks.feedback_buttons(
+        VOTE_ACTION_ID,
+        ("Useful", json.dumps({"vote": USEFUL, "about": encode_button_value(incident, item)})),
+        ("Not useful", json.dumps({"vote": NOT_USEFUL, "about": encode_button_value(incident, item)})),
     )
 
 
-def read(payload: Mapping[str, Any]) -> Press:
+def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
     """A click on one of them; `does` is USEFUL or NOT_USEFUL."""
     try:
         action = payload["actions"][0]
         value = json.loads(action["value"])
         about = json.loads(value["about"])
-        if action["action_id"] != VOTE or value["vote"] not in (USEFUL, NOT_USEFUL):
+        if action["action_id"] != VOTE_ACTION_ID or value["vote"] not in (USEFUL, NOT_USEFUL):
             raise OldButton
-        return Press(value["vote"], str(about["incident"]), str(about["item"]))
-    except MALFORMED as wrong:
+        return ButtonClick(value["vote"], str(about["incident"]), str(about["item"]))
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
 
 
-def form(incident: str, item: str) -> Block:
+def render_feedback_form(incident: str, item: str) -> Block:
     """Why not."""
     return blocks.modal(
-        CALLBACK,
+        CALLBACK_ID,
         "What was wrong?",
         [
-            blocks.field_input(REASON, "Mostly", blocks.select({"Reasons": list(REASONS.items())})),
-            blocks.field_input(
-                WORDS,
+            blocks.input_block(REASON_BLOCK_ID, "Mostly", blocks.select({"Reasons": list(REASONS.items())})),
+            blocks.input_block(
+                WORDS_BLOCK_ID,
                 "In your words",
-                blocks.text_input(multiline=True, most=MOST_WORDS),
+                blocks.text_input(multiline=True, most=MAX_WORDS_CHARS),
                 hint="What was it really? People who look after RackMedic read this. To correct the diagnosis itself, say so in the thread.",
                 optional=True,
             ),
         ],
         submit="Send",
-        metadata=carry(incident, item),
+        metadata=encode_button_value(incident, item),
     )
 
 
-def submitted(payload: Mapping[str, Any]) -> NotUseful:
+def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
     """The form, sent. Raises BadForm for what can be mended in it, OldButton for one that is not ours."""
     try:
         view = payload["view"]
         about = json.loads(view["private_metadata"])
         values = view["state"]["values"]
         incident, item = str(about["incident"]), str(about["item"])
-        reason = str((values[REASON][REASON].get("selected_option") or {}).get("value", ""))
-        words = str(values[WORDS][WORDS].get("value") or "").strip()[:MOST_WORDS]
-    except MALFORMED as wrong:
+        reason = str((values[REASON_BLOCK_ID][REASON_BLOCK_ID].get("selected_option") or {}).get("value", ""))
+        words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
     if reason not in REASONS:
-        raise BadForm({REASON: "Choose what comes nearest."})
-    return NotUseful(incident, item, reason, words)
+        raise BadForm({REASON_BLOCK_ID: "Choose what comes nearest."})
+    return NegativeFeedback(incident, item, reason, words)

@@ -5,28 +5,28 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import Press, carry, read_press
-from bot.cards.text import clip
-from graph.report import HeldNode
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import clip_text
+from graph.report import ReturnableNode
 
-ASK = "held.ask_return"
-BUTTONS = {ASK: "ask_return"}
-MOST, NAME = 5, 40
+ASK_RETURN_ACTION_ID = "held.ask_return"
+BUTTONS = {ASK_RETURN_ACTION_ID: "ask_return"}
+MAX_NODES, MAX_NODE_NAME_CHARS = 5, 40
 
 
-def rows(incident: str, nodes: Sequence[HeldNode]) -> list[Block]:
+def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:
     """One button a node, each in a row of its own: two of one row would need different ids."""
     return [
-        blocks.actions(blocks.button(f"Ask again to return {clip(one.host, NAME)}", ASK, carry(incident, one.ladder)))
-        for one in nodes[:MOST]
+        blocks.actions(blocks.button(f"Ask again to return {clip_text(one.host, MAX_NODE_NAME_CHARS)}", ASK_RETURN_ACTION_ID, encode_button_value(incident, one.ladder)))
+        for one in nodes[:MAX_NODES]
     ]
 
 
-def button(incident: str, ladder: str) -> Block:
+def render_return_button(incident: str, ladder: str) -> Block:
     """The one beside a line that names the node."""
-    return blocks.button("Ask again to return", ASK, carry(incident, ladder))
+    return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, ladder))
 
 
-def read(payload: Mapping[str, Any]) -> Press:
+def parse_return_click(payload: Mapping[str, Any]) -> ButtonClick:
     """A click on one of them; its item is the ladder."""
-    return read_press(payload, BUTTONS)
+    return parse_button_click(payload, BUTTONS)

@@ -11,31 +11,31 @@ from datetime import datetime
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import held, rows
-from bot.cards.text import SLACK_ID, Line, Part, bold, channel_name, code, italic, thread_link
-from graph.ladders.held import Held
+from bot.cards.text import SLACK_ID_PATTERN, Line, Part, bold, channel_link, code, italic, thread_link
+from graph.ladders.held import DrainedNode
 from graph.state import Lifecycle
 
-MARKS = {"open": "🔎", "waiting": "⏳", "watching": "👀", "handed_off": "🎫", "closed": "✅"}
-WORDS = {
+LIFECYCLE_MARKS = {"open": "🔎", "waiting": "⏳", "watching": "👀", "handed_off": "🎫", "closed": "✅"}
+LIFECYCLE_WORDS = {
     "open": "being looked at",
     "waiting": "waiting for people",
     "watching": "being watched",
     "handed_off": "with a human",
     "closed": "closed",
 }
-ANSWERED = "answered to the customer, closes by itself"
-STOPPED = "stopped"
-ELSEWHERE = "worked on in another thread"
-OTHER_MARKS = {ELSEWHERE: "↪", STOPPED: "⏹"}
-MOST, MOST_MINE, MOST_HELD = 30, 8, 10
-SHARED: tuple[Part, ...] = (
+ANSWERED_TEXT = "answered to the customer, closes by itself"
+STOPPED_TEXT = "stopped"
+ELSEWHERE_TEXT = "worked on in another thread"
+STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}
+MAX_INCIDENTS, MAX_OWN_INCIDENTS, MAX_DRAINED_NODES = 30, 8, 10
+SHARED_CHANNEL_TEXT: tuple[Part, ...] = (
     " is read by another organisation: ",
     bold("I answer nothing there"),
     ". End the sharing in the channel's settings, or have a channel of your own bound in the inventory.",
 )
-UNKNOWN: tuple[Part, ...] = (": Slack does not say whether another organisation reads it, so I answer nothing there until it does.",)
-MOST_SHARED = 5
-NOTHING_OPEN = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
+UNKNOWN_SHARING_TEXT: tuple[Part, ...] = (": Slack does not say whether another organisation reads it, so I answer nothing there until it does.",)
+MAX_UNSERVED_CHANNELS = 5
+NOTHING_OPEN_TEXT = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class OpenIncident:
     """A user's id."""
     owners: frozenset[str] = frozenset()
     """User ids of those whose it is: who took it, and who is on it."""
-    held: tuple[Held, ...] = ()
+    held: tuple[DrainedNode, ...] = ()
     """Nodes that we hold for it; also a closed one may."""
     elsewhere: bool = False
     """Whether another incident works on all that it found."""
@@ -84,105 +84,105 @@ class HomeTab:
     """Channels of the operators that others read, or of which Slack does not say it (None): not served until that is mended."""
 
 
-def render(tab: HomeTab, now: datetime) -> Block:
+def render_home_tab(tab: HomeTab, now: datetime) -> Block:
     """The tab, what wants its reader first."""
     open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
     mine = [row for row in open_now if tab.user in row.owners]
-    return blocks.home(
+    return blocks.home_view(
         [
-            *([blocks.say(bold(tab.note))] if tab.note else []),
-            *_not_served(tab.shared),
-            *_titled("Waiting for me", tab.waiting),
-            *_titled("Mine", _rows(mine, now, MOST_MINE) or [blocks.context(("None.",))]),
-            *_titled("Open", listing(open_now, now, tab.waits)),
-            *_titled("What we still hold", _held(tab)),
-            *_titled("The fleet", tab.fleet),
-            *_titled("Brakes", tab.brakes),
+            *([blocks.line_section(bold(tab.note))] if tab.note else []),
+            *_render_unserved_channels(tab.shared),
+            *_render_titled_part("Waiting for me", tab.waiting),
+            *_render_titled_part("Mine", _render_incident_rows(mine, now, MAX_OWN_INCIDENTS) or [blocks.context(("None.",))]),
+            *_render_titled_part("Open", render_incident_list(open_now, now, tab.waits)),
+            *_render_titled_part("What we still hold", _render_drained_nodes(tab)),
+            *_render_titled_part("The fleet", tab.fleet),
+            *_render_titled_part("Brakes", tab.brakes),
         ]
     )
 
 
-def _not_served(shared: Mapping[str, bool | None]) -> list[Block]:
+def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
     """A line a channel that is not served although it is bound to the operators, and how that is mended."""
     lines: list[Line] = []
-    for channel, by_others in list(shared.items())[:MOST_SHARED]:
-        name = channel_name(channel) if SLACK_ID.fullmatch(channel) else code(channel)
-        lines.append(("🛑 ", name, *(SHARED if by_others else UNKNOWN)))
-    rest = len(shared) - MOST_SHARED
+    for channel, by_others in list(shared.items())[:MAX_UNSERVED_CHANNELS]:
+        name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
+        lines.append(("🛑 ", name, *(SHARED_CHANNEL_TEXT if by_others else UNKNOWN_SHARING_TEXT)))
+    rest = len(shared) - MAX_UNSERVED_CHANNELS
     return [blocks.section(*lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
 
 
-def _titled(title: str, parts: Sequence[Block]) -> list[Block]:
+def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
     return [blocks.header(title), *parts] if parts else []
 
 
-def _held(tab: HomeTab) -> list[Block]:
+def _render_drained_nodes(tab: HomeTab) -> list[Block]:
     """Nodes out of service on our account, the longest first, each with the button that asks for it where it may be asked for."""
     known = [(one, row) for row in tab.incidents for one in row.held]
     ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
-    shown = [part for one, row in ordered[:MOST_HELD] for part in _held_row(one, row, tab.titles.get(one.label, ""))]
-    rest = [blocks.context((f"… and {len(ordered) - MOST_HELD} more",))] if len(ordered) > MOST_HELD else []
+    shown = [part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))]
+    rest = [blocks.context((f"… and {len(ordered) - MAX_DRAINED_NODES} more",))] if len(ordered) > MAX_DRAINED_NODES else []
     return [*shown, *rest] or [blocks.context(("Nothing.",))]
 
 
-def _held_row(one: Held, row: OpenIncident, title: str) -> list[Block]:
+def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
     """The button stands below: beside the words it would leave a phone half of its width."""
     why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
-    words = blocks.section((bold(one.host), f" {one.said(title)}"), (*why, *_link(row)))
-    return [words] if one.no_return else [words, blocks.actions(held.button(row.id, one.ladder))]
+    words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
+    return [words] if one.no_return else [words, blocks.actions(held.render_return_button(row.id, one.ladder))]
 
 
-def refused(words: str) -> Block:
+def render_refused_home(words: str) -> Block:
     """The tab of somebody who may not see incidents."""
-    return blocks.home([blocks.say(words)])
+    return blocks.home_view([blocks.line_section(words)])
 
 
-def listing(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
+def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
     """The rows, and what of customers waits to be begun; also the answer to `/rackmedic status`."""
-    shown = _rows([row for row in incidents if row.lifecycle != "closed"], now, MOST)
-    return [*shown, *waits] or [blocks.say(NOTHING_OPEN)]
+    shown = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
+    return [*shown, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
 
 
-def _rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
+def _render_incident_rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
     """Oldest first."""
     ordered = sorted(incidents, key=lambda row: row.opened_at)
-    shown = [blocks.section(*_row(row, now)) for row in ordered[:most]]
+    shown = [blocks.section(*_render_incident_row(row, now)) for row in ordered[:most]]
     return shown if len(ordered) <= most else [*shown, blocks.context((f"… and {len(ordered) - most} more",))]
 
 
-def phrases(rows: Iterable[tuple[str, str]]) -> Card:
+def render_help(rows: Iterable[tuple[str, str]]) -> Card:
     """What can be said, as the grammar has it: (what to say, what it means)."""
     lines: list[Line] = [(code(form), f" {means}") for form, means in rows]
-    return blocks.card(
+    return blocks.build_card(
         "What I understand",
         [
             blocks.section((bold("In an incident's thread, without mentioning me:"),), *lines),
-            blocks.say(bold("To begin:"), " mention me with what is wrong, or use “Diagnose this” from a message's menu."),
-            blocks.say(bold("To stop every repair:"), " ", code("/rackmedic stop [why]"), ", and what waits: ", code("/rackmedic status")),
+            blocks.line_section(bold("To begin:"), " mention me with what is wrong, or use “Diagnose this” from a message's menu."),
+            blocks.line_section(bold("To stop every repair:"), " ", code("/rackmedic stop [why]"), ", and what waits: ", code("/rackmedic status")),
         ],
     )
 
 
-def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
-    at: tuple[Part, ...] = (bold(rows.hosts(row.hosts)), " ") if row.hosts else ()
-    small = f"{_stands(row)}, opened {age(row.opened_at, now)} ago"
-    mark = OTHER_MARKS.get(_stands(row)) or MARKS[row.lifecycle]
-    return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_link(row)))
+def _render_incident_row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
+    at: tuple[Part, ...] = (bold(rows.fold_hosts(row.hosts)), " ") if row.hosts else ()
+    small = f"{_get_status_text(row)}, opened {format_age(row.opened_at, now)} ago"
+    mark = STATUS_MARKS.get(_get_status_text(row)) or LIFECYCLE_MARKS[row.lifecycle]
+    return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_render_thread_link(row)))
 
 
-def _stands(row: OpenIncident) -> str:
+def _get_status_text(row: OpenIncident) -> str:
     if row.stopped and row.lifecycle != "closed":
-        return STOPPED
+        return STOPPED_TEXT
     if row.answered and row.lifecycle in ("open", "waiting"):
-        return ANSWERED
-    return ELSEWHERE if row.elsewhere and row.lifecycle == "open" else WORDS[row.lifecycle]
+        return ANSWERED_TEXT
+    return ELSEWHERE_TEXT if row.elsewhere and row.lifecycle == "open" else LIFECYCLE_WORDS[row.lifecycle]
 
 
-def _link(row: OpenIncident) -> tuple[Part, ...]:
+def _render_thread_link(row: OpenIncident) -> tuple[Part, ...]:
     return (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
 
 
-def age(since: datetime, now: datetime) -> str:
+def format_age(since: datetime, now: datetime) -> str:
     """`40 s`, `12 min`, `5 h`, `3 d`."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):

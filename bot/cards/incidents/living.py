@@ -7,103 +7,103 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import diagnosis, held, progress
 from bot.cards.incidents.progress import ProgressCard
-from bot.cards.incidents.rows import Titles
-from bot.cards.incidents.standing import SIGNS, IncidentStanding
+from bot.cards.incidents.rows import CauseTitles
+from bot.cards.incidents.standing import STATUS_SIGNS, IncidentStatus
 from bot.cards.text import Line, Part, bold, code
 from graph.report import Report
-from graph.state import Stats
+from graph.state import IncidentCosts
 
-TOLD = 500
+MAX_SUMMARY_CHARS = 500
 """How long the short message that a look is over may be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
+class IncidentCardView:
     """What the message shows. Without a report nothing was found yet; `busy` is a turn under way."""
 
     incident: str
     report: Report | None = None
-    stats: Stats | None = None
-    standing: IncidentStanding | None = None
+    stats: IncidentCosts | None = None
+    standing: IncidentStatus | None = None
     busy: ProgressCard | None = None
     links: Mapping[str, Part] = field(default_factory=dict)
     """Threads in which its causes are worked on, by incident."""
     changed: str = ""
     """What was likely while some hosts were silent, and is not what was found."""
-    titles: Titles = field(default_factory=dict)
+    titles: CauseTitles = field(default_factory=dict)
     """What causes are called."""
 
     @property
     def mark(self) -> str:
         """What the headline of a fault begins with once it is mended, or with a person; empty while it begins as it was found."""
         over = self.report is not None and self.report.outcome == "diagnosed" and self.standing is not None and not self.busy
-        return SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
+        return STATUS_SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
 
 
-def render(living: Living) -> Card:
+def render_incident_card(living: IncidentCardView) -> Card:
     """The message as it is now."""
     if living.report is None:
-        return progress.render(living.busy) if living.busy else _without_a_look(living)
-    report = living.report.model_copy(update={"next_step": ""}) if _says_next(living.standing) else living.report
+        return progress.render_progress(living.busy) if living.busy else _render_without_report(living)
+    report = living.report.model_copy(update={"next_step": ""}) if _has_newer_next_step(living.standing) else living.report
     if living.standing and living.standing.closed and not living.busy:
-        report = _without_open_guide(report)
+        report = _remove_open_guide(report)
     mended = living.standing is not None and living.standing.mended and not living.busy
-    found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
-    head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
+    found = diagnosis.render_diagnosis(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
+    head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
-    said = f" {living.standing.line}" if living.standing else ""
-    back = [] if living.report.reply else held.rows(living.incident, living.report.held)
-    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *_changed(living), *back, *found.blocks[first:]])
+    said = f" {living.standing.first_line}" if living.standing else ""
+    back = [] if living.report.reply else held.render_return_buttons(living.incident, living.report.held)
+    return blocks.build_card(f"{found.text}{said}", [*found.blocks[:first], *head, *_render_changed(living), *back, *found.blocks[first:]])
 
 
-def ended(standing: IncidentStanding, what: str) -> Card:
+def render_cured_message(standing: IncidentStatus, what: str) -> Card:
     """The last message of a fix: that it holds, and what was mended."""
-    return blocks.card(f"{standing.line} {what}", [blocks.section((bold(standing.line), *_then(standing)), (what,))])
+    return blocks.build_card(f"{standing.first_line} {what}", [blocks.section((bold(standing.first_line), *_render_next_step(standing)), (what,))])
 
 
-def told(report: Report) -> Card:
+def render_look_finished(report: Report) -> Card:
     """A short message that a long look is over, for an edit of the message above tells nobody."""
-    icon, words = diagnosis.HEADLINES[report.outcome]
+    icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
-    return blocks.card(head, [blocks.short((bold(head),), ("All of it is on my first message in this thread.",), room=TOLD)])
+    return blocks.build_card(head, [blocks.clipped_section((bold(head),), ("All of it is on my first message in this thread.",), room=MAX_SUMMARY_CHARS)])
 
 
-def _without_a_look(living: Living) -> Card:
+def _render_without_report(living: IncidentCardView) -> Card:
     """Where an incident stands at which nobody has looked yet: with people, or left in the middle."""
     if living.standing is None:
-        return _unfinished(living.incident)
-    return blocks.card(living.standing.line, [*_stands(living.standing), blocks.context((f"incident {living.incident}",))])
+        return _render_unfinished(living.incident)
+    return blocks.build_card(living.standing.first_line, [*_render_status(living.standing), blocks.context((f"incident {living.incident}",))])
 
 
-def _unfinished(incident: str) -> Card:
+def _render_unfinished(incident: str) -> Card:
     head = "🟡 I stopped in the middle of looking"
     rest: Line = (". What was noted is kept. If nothing follows here in a minute, reply ", code("recheck"), ".")
-    return blocks.card(head, [blocks.say(bold(head), *rest), blocks.context((f"incident {incident}",))])
+    return blocks.build_card(head, [blocks.line_section(bold(head), *rest), blocks.context((f"incident {incident}",))])
 
 
-def _says_next(standing: IncidentStanding | None) -> bool:
+def _has_newer_next_step(standing: IncidentStatus | None) -> bool:
     """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
     return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
 
 
-def _without_open_guide(report: Report) -> Report:
+def _remove_open_guide(report: Report) -> Report:
     """The report of a closed incident: a guide that was not followed to its end asks for nothing any more."""
     run = report.guide
-    return report if run is None or (run.called and not run.open) else report.model_copy(update={"guide": None})
+    return report if run is None or (run.called and not run.is_open) else report.model_copy(update={"guide": None})
 
 
-def _changed(living: Living) -> list[Block]:
-    return [blocks.say(bold("Changed:"), f" while I waited it looked like {living.changed}.")] if living.changed else []
+def _render_changed(living: IncidentCardView) -> list[Block]:
+    return [blocks.line_section(bold("Changed:"), f" while I waited it looked like {living.changed}.")] if living.changed else []
 
 
-def _stands(standing: IncidentStanding | None) -> list[Block]:
+def _render_status(standing: IncidentStatus | None) -> list[Block]:
     if standing is None:
         return []
-    if standing.begun:
-        return [blocks.plan(f"{SIGNS[standing.sign].mark} {standing.step}", standing.tasks)]
-    lines: list[Line] = [(f"{SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_then(standing))]
+    if standing.has_begun:
+        return [blocks.plan(f"{STATUS_SIGNS[standing.sign].mark} {standing.step}", standing.tasks)]
+    lines: list[Line] = [(f"{STATUS_SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_render_next_step(standing))]
     return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
 
 
-def _then(standing: IncidentStanding) -> Line:
+def _render_next_step(standing: IncidentStatus) -> Line:
     return (" Then: ", f"{standing.then}.") if standing.then else ()

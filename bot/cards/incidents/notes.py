@@ -6,32 +6,32 @@ from datetime import timedelta
 from bot.cards import blocks
 from bot.cards.blocks import Card
 from bot.cards.incidents.home import OpenIncident
-from bot.cards.text import SLACK_ID, Line, bold, channel_name, code, thread_link
+from bot.cards.text import SLACK_ID_PATTERN, Line, bold, channel_link, code, thread_link
 
-A_MESSAGE: Line = (
+MESSAGE_ERROR_TEXT: Line = (
     "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
     code("recheck"),
     " to try again.",
 )
-A_DECISION: Line = (
+DECISION_ERROR_TEXT: Line = (
     "I broke off in between, so look there first: the card shows whether your click counted. ",
     "What is approved starts by itself. You may press again; your word counts once.",
 )
-A_COMMAND: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
+COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
 """What is known when something broke: behind a message, a decision about an action, a command."""
 
 
-def refused(words: str, instead: Sequence[str] = ()) -> Card:
+def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
     """What will not be done, and what to do instead: `words` are a Refusal's, `instead` ids of channels to go to."""
-    where = [part for channel in instead if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
-    return blocks.card(words, [blocks.say(f"🚫 {words}", *((" →", *where) if where else ()))])
+    where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
 
 
-def joined(team: str, channel: str, thread_ts: str) -> Card:
+def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """It is being worked on in another thread, and what was written here is added there."""
     where, rest = "another thread", "What you wrote is added there, and I answer there."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # of alerts: the thread is begun with their first turn
-    return blocks.card(f"I am on this already, in {where}. {rest}", [blocks.say("↪ I am on this already, in ", link, f". {rest}")])
+    return blocks.build_card(f"I am on this already, in {where}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")])
 
 
 def ask_there(team: str, channel: str, thread_ts: str) -> Card:
@@ -39,79 +39,79 @@ def ask_there(team: str, channel: str, thread_ts: str) -> Card:
     where, rest = "another thread", "Ask there, or mention me here with what is wrong."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where
     words = "I did nothing with that: I work on this in "
-    return blocks.card(f"{words}{where}. {rest}", [blocks.say(f"↪ {words}", link, f". {rest}")])
+    return blocks.build_card(f"{words}{where}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
 
 
-def beside() -> Card:
+def render_joined_hidden_thread() -> Card:
     """Others reported the same, in a thread that is not for these readers: nothing of it is told."""
     words = "I am on this already for others, in a thread that this channel cannot read."
     rest = "I look for you as well and answer here; what is to be decided is decided there."
-    return blocks.card(f"{words} {rest}", [blocks.say(f"↪ {words} {rest}")])
+    return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"↪ {words} {rest}")])
 
 
-def goes_on(words: str) -> Card:
+def render_in_progress(words: str) -> Card:
     """One line for one person: it goes on, and how they will see that."""
-    return blocks.card(words, [blocks.say(f"⏳ {words}")])
+    return blocks.build_card(words, [blocks.line_section(f"⏳ {words}")])
 
 
-def not_stored(will_retry: bool) -> Card:
+def render_not_stored(will_retry: bool) -> Card:
     """The store is away: the person must not believe that it was noted."""
     words = "My store does not answer, so I could not note this down."
     rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
-    return blocks.card(f"{words} {rest}", [blocks.say(f"⏳ {words} {rest}")])
+    return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
 
 
-def nothing_said() -> Card:
+def render_empty_report() -> Card:
     """A first message that tells nothing to look into."""
     words = "That tells me nothing to look into. Say what is wrong, as in "
     example = "job 4711 hangs on gpu-[017-020]"
-    shown = blocks.say(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
-    return blocks.card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
+    shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
+    return blocks.build_card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
 
 
-def not_read_again() -> Card:
+def render_edit_ignored() -> Card:
     """To whoever edits a message that was read already."""
     words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
-    return blocks.card(words, [blocks.say(f"✏️ {words}")])
+    return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
 
 
-def thread_deleted(row: OpenIncident) -> Card:
+def render_thread_deleted(row: OpenIncident) -> Card:
     """To those who are on call: somebody deleted the message that the incident's thread hangs on."""
     words = f"The first message of {row.id} was deleted"
     what = f": {row.headline}." if row.headline else "."
-    lines = [f"Still held: {held.in_words()}" for held in row.held]
+    lines = [f"Still held: {held.render_line()}" for held in row.held]
     lines += ["It is not closed." if row.lifecycle != "closed" else ""]
     rest = "My Home tab lists it with a button to ask for a node's return; " if row.held else "My Home tab lists it; "
     link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
-    shown = [blocks.say("⚠️ ", bold(words), what), *(blocks.say(line) for line in lines if line)]
-    return blocks.card(f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.say(rest, "what was found stands in ", link, ".")])
+    shown = [blocks.line_section("⚠️ ", bold(words), what), *(blocks.line_section(line) for line in lines if line)]
+    return blocks.build_card(f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.line_section(rest, "what was found stands in ", link, ".")])
 
 
-def enough(most: timedelta) -> Card:
+def render_answer_limit(most: timedelta) -> Card:
     """A thread got more answers than one gets; `most` is how long it waits."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
     passed = f"⏳ {words} and pass over what is written: {until}. "
-    return blocks.card(
-        f"{words}: {until}.", [blocks.say(passed, code("stop"), ", ", code("hand off"), " and ", code("close"), " still reach me.")]
+    return blocks.build_card(
+        f"{words}: {until}.", [blocks.line_section(passed, code("stop"), ", ", code("hand off"), " and ", code("close"), " still reach me.")]
     )
 
 
-def passed_over() -> Card:
+def render_not_understood() -> Card:
     """To one person alone in a thread whose words were not read as something for us."""
     words = "I did not understand that as something for me, so I did nothing. "
     rest = "Mention me and I answer; "
-    return blocks.card(f"{words}{rest}help lists what I understand.", [blocks.say(words, rest, code("help"), " lists what I understand.")])
+    return blocks.build_card(f"{words}{rest}help lists what I understand.", [blocks.line_section(words, rest, code("help"), " lists what I understand.")])
 
 
-def bug(reference: str, known: Line) -> Card:
+def render_internal_error(reference: str, known: Line) -> Card:
     """A bug of ours, said honestly: `known` is what is known all the same. `reference` finds the traceback in our log."""
     headline = "Internal error: I could not finish this"
-    return blocks.card(
+    return blocks.build_card(
         headline,
         [
-            blocks.say(f"💥 {headline}."),
-            blocks.say(*known),
+            blocks.line_section(f"💥 {headline}."),
+            blocks.line_section(*known),
             blocks.context(("For whoever runs me: the log has it under ", bold(reference), ".")),
         ],
     )

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bot.cards import blocks
-from bot.cards.blocks import Block, Card, Status
+from bot.cards.blocks import Block, Card, TaskStatus
 from bot.cards.text import Line, bold, code
-from graph.ports import Awaited, Likely, Progress
+from graph.ports import PendingHosts, LikelyDiagnosis, Progress
 
-STAGES: Mapping[str, str] = {
+STAGE_TITLES: Mapping[str, str] = {
     "queued": "Received",
     "summarise": "Reading",
     "plan": "Choosing what to look at",
@@ -17,14 +17,14 @@ STAGES: Mapping[str, str] = {
     "conclude": "Writing the report",
     "error": "Trouble",
 }
-STEPS: Mapping[str, tuple[str, ...]] = {
+STEP_STAGES: Mapping[str, tuple[str, ...]] = {
     "Read what was reported": ("queued", "summarise"),
     "Look at the hosts": ("plan", "execute"),
     "Weigh the evidence": ("reflect", "conclude"),
 }
 """The steps of a look, and the stages that each covers."""
-LOOK = 1
-MOST_HYPOTHESES = 6
+LOOK_STEP_INDEX = 1
+MAX_HYPOTHESES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class ProgressCard:
     done: int = 0
     total: int = 0
     hypotheses: tuple[str, ...] = ()
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[PendingHosts, ...] = ()
     seconds: int = 0
-    likely: Likely | None = None
+    likely: LikelyDiagnosis | None = None
 
 
-def follow(living: ProgressCard, news: Progress) -> ProgressCard:
+def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
     """The card after some news; counts and hypotheses stay until newer ones come."""
     return replace(
         living,
@@ -59,30 +59,30 @@ def follow(living: ProgressCard, news: Progress) -> ProgressCard:
     )
 
 
-def render(living: ProgressCard) -> Card:
+def render_progress(living: ProgressCard) -> Card:
     """How far it is, what was understood, what is suspected."""
-    understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
-    return blocks.card(
-        f"{_headline(living)} · {said(living)}",
+    understood: list[Block] = [blocks.line_section(bold("Understood:"), " ", living.understood)] if living.understood else []
+    return blocks.build_card(
+        f"{_format_headline(living)} · {describe_current_activity(living)}",
         [
-            again(living),
+            render_progress_steps(living),
             *understood,
-            *_suspects(living),
+            *_render_hypotheses(living),
             blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
         ],
     )
 
 
-def again(living: ProgressCard) -> Block:
+def render_progress_steps(living: ProgressCard) -> Block:
     """How far it is, also for a card that says what was found before: each step, with what happens in the present one."""
-    at = next((n for n, stages in enumerate(STEPS.values()) if living.stage in stages), 0)
-    states: list[Status] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEPS))]
+    at = next((n for n, stages in enumerate(STEP_STAGES.values()) if living.stage in stages), 0)
+    states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
     count = f"{living.done} of {living.total} checks" if living.total else ""
-    told = [" · ".join(filter(None, (title, count if n == LOOK else "", said(living) if n == at else ""))) for n, title in enumerate(STEPS)]
-    return blocks.plan(_headline(living), zip(told, states, strict=True))
+    told = [" · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(living) if n == at else ""))) for n, title in enumerate(STEP_STAGES)]
+    return blocks.plan(_format_headline(living), zip(told, states, strict=True))
 
 
-def said(living: ProgressCard) -> str:
+def describe_current_activity(living: ProgressCard) -> str:
     """What happens just now: who is waited for, where somebody is."""
     if not living.awaited:
         return living.line
@@ -92,15 +92,15 @@ def said(living: ProgressCard) -> str:
     return f"still checking {waits}" if living.likely else f"waiting for {waits}"
 
 
-def _headline(living: ProgressCard) -> str:
+def _format_headline(living: ProgressCard) -> str:
     if living.likely and living.stage not in ("queued", "summarise"):
         return f"🔎 Likely: {living.likely.says}"
-    return f"🔎 {STAGES.get(living.stage, living.stage)}"
+    return f"🔎 {STAGE_TITLES.get(living.stage, living.stage)}"
 
 
-def _suspects(living: ProgressCard) -> list[Block]:
+def _render_hypotheses(living: ProgressCard) -> list[Block]:
     if not living.hypotheses:
         return []
-    shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MOST_HYPOTHESES]]
-    more: list[Line] = [(f"… and {len(living.hypotheses) - MOST_HYPOTHESES} more",)] if len(living.hypotheses) > MOST_HYPOTHESES else []
+    shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MAX_HYPOTHESES]]
+    more: list[Line] = [(f"… and {len(living.hypotheses) - MAX_HYPOTHESES} more",)] if len(living.hypotheses) > MAX_HYPOTHESES else []
     return [blocks.section((bold("Suspected"),), *shown, *more)]

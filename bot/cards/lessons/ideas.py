@@ -7,30 +7,30 @@ from bot.cards.blocks import Block
 from bot.cards.text import Line, bold, italic
 from graph.state import Conjecture
 
-SIGNS = {"open": "◌", "supported": "◐", "refuted": "✗"}
+STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
 """Signs that differ in shape: nothing speaks for or against it yet, findings fit, a finding contradicts it."""
-RESTS = 2
+MAX_BASIS_LINES = 2
 """Lines that an idea rests on which are shown."""
-BY_A_MODEL = "A model wrote this; I did not run it."
+MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
 
 
-def render(ideas: Sequence[Conjecture]) -> list[Block]:
+def render_ideas(ideas: Sequence[Conjecture]) -> list[Block]:
     """A section an idea, those that still stand first; nothing where there is none."""
     if not ideas:
         return []
     ordered = sorted(ideas, key=lambda idea: idea.standing == "refuted")
-    head = blocks.section((bold("None of the causes I know is proven. It may be something else:"),), (italic(BY_A_MODEL),))
-    return [head, *(blocks.section(*_lines(idea)) for idea in ordered)]
+    head = blocks.section((bold("None of the causes I know is proven. It may be something else:"),), (italic(MODEL_IDEA_TEXT),))
+    return [head, *(blocks.section(*_render_idea_lines(idea)) for idea in ordered)]
 
 
-def _lines(idea: Conjecture) -> list[Line]:
-    title: Line = (f"{SIGNS[idea.standing]} ", bold(idea.title), f" · {idea.standing}")
+def _render_idea_lines(idea: Conjecture) -> list[Line]:
+    title: Line = (f"{STANDING_MARKS[idea.standing]} ", bold(idea.title), f" · {idea.standing}")
     if idea.standing == "refuted":
         return [title, (f"Against it: {idea.doubt}",)] if idea.doubt else [title]
     return [
         title,
         (idea.cause,),
-        *((italic("rests on:"), f" {line}") for line in idea.rests[:RESTS]),
+        *((italic("rests on:"), f" {line}") for line in idea.rests[:MAX_BASIS_LINES]),
         *([(italic("would prove it:"), f" {idea.confirms}")] if idea.confirms else []),
         *([(italic("would refute it:"), f" {idea.refutes}")] if idea.refutes else []),
         *([(italic("I looked for it at:"), f" {'; '.join(idea.looks)}")] if idea.looks else []),

@@ -6,12 +6,12 @@ from bot.cards.text import Line, bold, code
 from graph.report import Report, SiteNote
 
 
-def render(report: Report) -> list[Block]:
+def render_site_notes(report: Report) -> list[Block]:
     """A few lines a page, and where to read the rest; nothing where no page fits."""
-    return [blocks.section(*(line for note in report.notes for line in _lines(note)))] if report.notes else []
+    return [blocks.section(*(line for note in report.notes for line in _render_note_lines(note)))] if report.notes else []
 
 
-def _lines(note: SiteNote) -> list[Line]:
+def _render_note_lines(note: SiteNote) -> list[Line]:
     source = f" ({note.source})" if note.source else ""
     return [
         ("📘 From your pages: ", bold(note.title), source, " · ", code(f"rackmedic kb show {note.page}")),

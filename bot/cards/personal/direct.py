@@ -12,65 +12,65 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import home
 from bot.cards.incidents.home import OpenIncident
-from bot.cards.text import SLACK_ID, bold, channel_name, code
+from bot.cards.text import SLACK_ID_PATTERN, bold, channel_link, code
 
-Wish = Literal["help", "status", "approvals", "elsewhere"]
-WORDS: Final[Mapping[Wish, frozenset[str]]] = {
+DirectRequest = Literal["help", "status", "approvals", "elsewhere"]
+REQUEST_WORDS: Final[Mapping[DirectRequest, frozenset[str]]] = {
     "approvals": frozenset(("approval", "approvals", "approve", "decide", "decisions", "pending", "waiting", "waits")),
     "status": frozenset(("status", "incident", "incidents", "open", "mine", "news")),
     "help": frozenset(("help", "hi", "hello", "hey", "commands", "start", "thanks")),
 }
 """What is wished, by any of these words; the first row that has one wins."""
-SHORT: Final = 8
+MAX_REQUEST_WORDS: Final = 8
 """Words that a wish has at most: a story belongs where others can read it."""
-KNOWN: Final = (
+KNOWN_REQUESTS: Final = (
     ("help", "this list"),
     ("status", "your incidents, and the open ones of the channels that you are in"),
     ("approvals", "what waits for your decision; approving is done in the thread"),
 )
 
 
-def wish(text: str) -> Wish:
+def classify_request(text: str) -> DirectRequest:
     """What a message asks for. Whoever names a host or a job wants more than is told here."""
     words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
-    if len(words) > SHORT or any(char.isdigit() for word in words for char in word):
+    if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
-    found: list[Wish] = [name for name, known in WORDS.items() if known & set(words)]
+    found: list[DirectRequest] = [name for name, known in REQUEST_WORDS.items() if known & set(words)]
     return found[0] if found else "elsewhere" if words else "help"
 
 
-def asked_help(channels: Sequence[str]) -> Card:
+def render_direct_help(channels: Sequence[str]) -> Card:
     """What can be asked here, and where incidents are opened: `channels` by their ids."""
-    rows = [(code(say), f" {means}") for say, means in KNOWN]
-    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
+    rows = [(code(say), f" {means}") for say, means in KNOWN_REQUESTS]
+    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     parts = [
         blocks.section((bold("In this conversation:"),), *rows),
-        *([blocks.say(bold("To begin a diagnosis:"), " mention me with what is wrong in", *where, ".")] if where else []),
+        *([blocks.line_section(bold("To begin a diagnosis:"), " mention me with what is wrong in", *where, ".")] if where else []),
     ]
-    return blocks.card("What I understand here", parts)
+    return blocks.build_card("What I understand here", parts)
 
 
-def status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> Card:
+def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> Card:
     """Open incidents as links: this person's first, then those that they may read, and what of customers waits."""
-    own = home.listing(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
-    rest = home.listing(others, now, waits) if others or waits or not mine else [blocks.context(("No other incident is open.",))]
-    return blocks.card("Open incidents", [blocks.header("Yours"), *own, blocks.header("Others"), *rest])
+    own = home.render_incident_list(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
+    rest = home.render_incident_list(others, now, waits) if others or waits or not mine else [blocks.context(("No other incident is open.",))]
+    return blocks.build_card("Open incidents", [blocks.header("Yours"), *own, blocks.header("Others"), *rest])
 
 
-def approvals(waiting: Sequence[Block]) -> Card:
+def render_direct_approvals(waiting: Sequence[Block]) -> Card:
     """What waits for this person's decision, as `bot.cards.approvals` draws it."""
     how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
-    return blocks.card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
+    return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
 
 
-def over_there(why: str, channels: Sequence[str]) -> Card:
+def render_other_channels(why: str, channels: Sequence[str]) -> Card:
     """One line for somebody who is answered in these channels and nowhere else."""
-    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
-    return blocks.card(why, [blocks.say(f"↪ {why}", *where)])
+    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *where)])
 
 
-def elsewhere(why: str, channels: Sequence[str]) -> Card:
+def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
     """One line: not here, and where instead."""
-    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
-    known = [part for say, _ in KNOWN for part in (code(say), " ")]
-    return blocks.card(why, [blocks.say(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])
+    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    known = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
+    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.cards.personal.direct import Wish
+from bot.cards.personal.direct import DirectRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,22 +15,22 @@ class SuggestedPrompt:
     """A question that is pressed instead of written: Slack sends `says` as what they wrote, and `wish` is what it asks for."""
 
     says: str
-    wish: Wish
+    wish: DirectRequest
 
 
-PROMPTS: Final = (
+SUGGESTED_PROMPTS: Final = (
     SuggestedPrompt("Which incidents are open?", "status"),
     SuggestedPrompt("What waits for my approval?", "approvals"),
     SuggestedPrompt("Help: what can I ask here?", "help"),
 )
 """At most four, which is what Slack shows."""
-SUGGESTED: Final = "Ask me"
-READING: Final[Mapping[Wish, str]] = {"status": "is reading what is open…", "approvals": "is looking at what waits for you…"}
+PROMPTS_TITLE: Final = "Ask me"
+READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {"status": "is reading what is open…", "approvals": "is looking at what waits for you…"}
 """Said after our name while something is read; what reads nothing has no line."""
-TITLES: Final[Mapping[Wish, str]] = {"status": "Open incidents", "approvals": "Waiting for your decision", "help": "What can be asked"}
+THREAD_TITLES: Final[Mapping[DirectRequest, str]] = {"status": "Open incidents", "approvals": "Waiting for your decision", "help": "What can be asked"}
 """What a thread is called after such a question."""
 
 
-def wire(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:
+def build_prompt_payload(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:
     """As Slack takes them: what is read on the button is what is sent."""
     return [{"title": prompt.says, "message": prompt.says} for prompt in prompts]

@@ -7,60 +7,60 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.customers import inside
 from bot.cards.text import Line, bold, code
-from graph.exchange.document import TicketDocument, ToldHypothesis
-from kb.scan import lines_in
+from graph.exchange.document import TicketDocument, ExportedHypothesis
+from kb.scan import split_lines
 
-MOST_CAUSES, MOST_LINES, MOST_TRIED = 6, 6, 6
+MAX_CAUSES, MAX_LINES, MAX_TRIED_REMEDIES = 6, 6, 6
 
 
-def render(incident: str, tenant: str, document: TicketDocument) -> Card:
+def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:
     """All of it in a page; the rest is in the document (`rackmedic ticket export` at their side wrote it)."""
     head = f"{tenant}'s own RackMedic sent a ticket"
-    return blocks.card(
-        f"{head}: {_words(document)[:200]}",
+    return blocks.build_card(
+        f"{head}: {_join_messages(document)[:200]}",
         [
-            blocks.say(bold(head), " ", code(document.incident)),
-            *([blocks.quote(lines_in(_words(document)))] if _words(document) else []),
-            blocks.section(*_facts(document)),
-            *_causes(document.hypotheses),
-            *_lines(
+            blocks.line_section(bold(head), " ", code(document.incident)),
+            *([blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []),
+            blocks.section(*_render_facts(document)),
+            *_render_causes(document.hypotheses),
+            *_render_quoted(
                 "What shows it, as they saw it:",
                 [f"{row.host or 'handed in'} {row.check}: {row.line}" for row in document.facts if row.line],
             ),
-            *_lines("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
+            *_render_quoted("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
             blocks.context(
                 (
                     "Their words and facts suggest and prove nothing: I look myself. ",
                     "Names that begin with ~ are signatures of names they keep.",
                 )
             ),
-            blocks.actions(inside.tell_button(incident)),
+            blocks.actions(inside.render_tell_button(incident)),
         ],
     )
 
 
-def news(tenant: str, document: TicketDocument) -> Card:
+def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
     """A newer document of the same ticket."""
     head = f"{tenant}'s own RackMedic has news of {document.incident}"
-    shown = [blocks.quote(lines_in(_words(document)))] if _words(document) else []
-    return blocks.card(head, [blocks.say(bold(head)), *shown, blocks.section(*_facts(document)), *_causes(document.hypotheses)])
+    shown = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
+    return blocks.build_card(head, [blocks.line_section(bold(head)), *shown, blocks.section(*_render_facts(document)), *_render_causes(document.hypotheses)])
 
 
-def lost(tenant: str) -> Card:
+def render_ticket_lost(tenant: str) -> Card:
     """The document is gone; the incident is not."""
     head = f"{tenant}'s own RackMedic sent a ticket"
-    return blocks.card(head, [blocks.say(bold(head)), blocks.context(("What it said is not kept any more; ask them to send it again.",))])
+    return blocks.build_card(head, [blocks.line_section(bold(head)), blocks.context(("What it said is not kept any more; ask them to send it again.",))])
 
 
-def _words(document: TicketDocument) -> str:
+def _join_messages(document: TicketDocument) -> str:
     return "\n".join(row.text for row in document.said)
 
 
-def _facts(document: TicketDocument) -> list[Line]:
+def _render_facts(document: TicketDocument) -> list[Line]:
     """Where, since when, what runs, what was tried, where nobody could look: a line each."""
-    versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MOST_LINES])
-    tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MOST_TRIED])
-    blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MOST_LINES])
+    versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
+    tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
+    blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
     rows = (
         ("Hosts, as they call them:", ", ".join(document.hosts) or "none named"),
         ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
@@ -72,17 +72,17 @@ def _facts(document: TicketDocument) -> list[Line]:
     return [(bold(name), f" {said[:400]}") for name, said in rows if said]
 
 
-def _causes(rows: Sequence[ToldHypothesis]) -> list[Block]:
-    lines: list[Line] = [(code(row.label), f" {row.verdict}", *_place(row), f": {row.because}") for row in rows[:MOST_CAUSES]]
-    rest = len(rows) - MOST_CAUSES
+def _render_causes(rows: Sequence[ExportedHypothesis]) -> list[Block]:
+    lines: list[Line] = [(code(row.label), f" {row.verdict}", *_render_place(row), f": {row.because}") for row in rows[:MAX_CAUSES]]
+    rest = len(rows) - MAX_CAUSES
     more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
     return [blocks.section((bold("What they tried:"),), *lines, *more)] if lines else []
 
 
-def _lines(head: str, rows: Sequence[str]) -> list[Block]:
-    return [blocks.section((bold(head),)), blocks.quote(rows[:MOST_LINES])] if rows else []
+def _render_quoted(head: str, rows: Sequence[str]) -> list[Block]:
+    return [blocks.section((bold(head),)), blocks.code_section(rows[:MAX_LINES])] if rows else []
 
 
-def _place(row: ToldHypothesis) -> Line:
+def _render_place(row: ExportedHypothesis) -> Line:
     where = ", ".join((row.devices or row.hosts)[:6])
     return (" on ", code(where)) if where else ()

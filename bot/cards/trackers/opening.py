@@ -7,16 +7,16 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import MALFORMED, BadForm, OldButton, Press, carry, read_choice, read_press
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, OldButton, ButtonClick, encode_button_value, parse_select_choice, parse_button_click
 from bot.cards.text import Line, bold
-from kb.scan import lines_in
+from kb.scan import split_lines
 
-OPEN, CHOOSE, CALLBACK, TITLE = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
-BUTTONS = {OPEN: "open", CHOOSE: "open"}
-PAGE = 2000
+OPEN_ACTION_ID, CHOOSE_ACTION_ID, CALLBACK_ID, TITLE_BLOCK_ID = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
+BUTTONS = {OPEN_ACTION_ID: "open", CHOOSE_ACTION_ID: "open"}
+MAX_PAGE_CHARS = 2000
 """Escaped characters of the text in one block."""
 
-Offered = Sequence[tuple[str, str]]
+TrackerChoices = Sequence[tuple[str, str]]
 """(name, words) of the trackers of this site."""
 
 
@@ -35,7 +35,7 @@ class TrackerForm:
 
 
 @dataclass(frozen=True, slots=True)
-class FilledForm:
+class SubmittedTrackerForm:
     """A form that somebody sent: what was shown, by its digest, and the title that they gave it."""
 
     incident: str
@@ -44,71 +44,71 @@ class FilledForm:
     title: str
 
 
-def offers(incident: str, trackers: Offered) -> list[Block]:
+def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
     """What stands on a ticket's card: a button for one tracker, a choice for several."""
     if not trackers:
         return []
     if len(trackers) == 1:
         [(name, words)] = trackers
-        return [blocks.actions(blocks.button(f"Open in {words}…", OPEN, carry(incident, name)))]
-    return [blocks.choice(CHOOSE, carry(incident), "Open in…", {"Trackers": trackers})]
+        return [blocks.actions(blocks.button(f"Open in {words}…", OPEN_ACTION_ID, encode_button_value(incident, name)))]
+    return [blocks.select_row(CHOOSE_ACTION_ID, encode_button_value(incident), "Open in…", {"Trackers": trackers})]
 
 
-def read(payload: Mapping[str, Any]) -> Press:
+def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
     """A click on one of them; `item` is the tracker."""
     try:
-        chooses = payload["actions"][0]["action_id"] == CHOOSE
-    except MALFORMED:
+        chooses = payload["actions"][0]["action_id"] == CHOOSE_ACTION_ID
+    except MALFORMED_PAYLOAD_ERRORS:
         raise OldButton from None
     if chooses:
-        chosen = read_choice(payload, BUTTONS)
-        return Press(chosen.does, chosen.incident, chosen.chosen)
-    return read_press(payload, BUTTONS)
+        chosen = parse_select_choice(payload, BUTTONS)
+        return ButtonClick(chosen.does, chosen.incident, chosen.chosen)
+    return parse_button_click(payload, BUTTONS)
 
 
-def render(form: TrackerForm) -> Block:
+def render_tracker_form(form: TrackerForm) -> Block:
     """The form. All of the text is in it, whatever its size: a draft is bounded so that it fits."""
     rows: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
     return blocks.modal(
-        CALLBACK,
+        CALLBACK_ID,
         f"Open in {form.words}",
         [
-            blocks.field_input(
-                TITLE,
+            blocks.input_block(
+                TITLE_BLOCK_ID,
                 "Title",
                 blocks.text_input(initial=form.title, most=form.title_most),
                 hint="Yours to change. Secrets are taken out of it once more.",
             ),
-            blocks.say(bold(f"This, and nothing else, would leave for {form.words}. Nothing was sent yet.")),
+            blocks.line_section(bold(f"This, and nothing else, would leave for {form.words}. Nothing was sent yet.")),
             blocks.section(*rows),
-            *(blocks.quote(page) for page in _pages(form.text)),
+            *(blocks.code_section(page) for page in _split_pages(form.text)),
         ],
         submit="Send it",
         metadata=json.dumps({"incident": form.incident, "tracker": form.tracker, "digest": form.digest}),
     )
 
 
-def filled(payload: Mapping[str, Any]) -> FilledForm:
+def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
     """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
     try:
         view = payload["view"]
         carried = json.loads(view["private_metadata"])
-        title = " ".join(str(view["state"]["values"][TITLE][TITLE].get("value") or "").split())
-        form = FilledForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
-    except MALFORMED as wrong:
+        title = " ".join(str(view["state"]["values"][TITLE_BLOCK_ID][TITLE_BLOCK_ID].get("value") or "").split())
+        form = SubmittedTrackerForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
     if not title:
-        raise BadForm({TITLE: "Give it a title."})
+        raise BadForm({TITLE_BLOCK_ID: "Give it a title."})
     return form
 
 
-def _pages(text: str) -> Iterator[list[str]]:
+def _split_pages(text: str) -> Iterator[list[str]]:
     """Its lines, a block's worth at a time."""
     page: list[str] = []
     used = 0
-    for line in lines_in(text):
+    for line in split_lines(text):
         size = len(line) + 4 * sum(line.count(char) for char in "&<>") + 1
-        if page and used + size > PAGE:
+        if page and used + size > MAX_PAGE_CHARS:
             yield page
             page, used = [], 0
         page.append(line)

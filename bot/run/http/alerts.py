@@ -3,68 +3,68 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from bot.alerts.book import AlertBook
+from bot.alerts.book import AlertStore
 from bot.alerts.intake import AlertIntake
 from bot.alerts.routing import AlertRouting
-from bot.alerts.site import AlertSite, BadAlerts, load_alerts
+from bot.alerts.site import AlertConfig, BadAlerts, load_alert_config
 from bot.desk.inbox import Inbox
-from bot.inbound.webhook import FRESH
+from bot.inbound.webhook import MAX_CLOCK_SKEW
 from bot.refusal import Refusal
-from bot.settings import PREFIX, Settings
+from bot.settings import ENV_PREFIX, Settings
 from bot.slack.alerts.threads import AlertThreads
 from bot.slack.client import SlackClient
-from bot.slack.context import Surface
+from bot.slack.context import HandlerContext
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.people import People
-from bot.store.heard import HeardOnce
+from bot.store.heard import ReplayGuard
 from bot.store.store import Store
-from graph.incident.visible import visible_hosts
-from graph.state import Item, Origin
+from graph.incident.visible import list_visible_hosts
+from graph.state import InboxItem, Origin
 from tools.inventory.hosts import Inventory
 
 
-def alert_site(settings: Settings, inventory: Inventory | None = None) -> AlertSite | None:
+def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> AlertConfig | None:
     """Raises Refusal with every problem of the file."""
     if settings.alerts is None:
         return None
     try:
-        return load_alerts(settings.alerts, inventory)
+        return load_alert_config(settings.alerts, inventory)
     except BadAlerts as why:
-        raise Refusal("\n".join([f"{PREFIX}ALERTS: the file cannot be used:", *why.problems]), 2) from why
+        raise Refusal("\n".join([f"{ENV_PREFIX}ALERTS: the file cannot be used:", *why.problems]), 2) from why
 
 
-def alert_intake(settings: Settings, store: Store, inventory: Inventory, surface: Surface) -> AlertIntake | None:
+def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, surface: HandlerContext) -> AlertIntake | None:
     """None where no alerts are heard, neither over HTTP nor from another bot. Raises Refusal."""
-    site = alert_site(settings, inventory)
+    site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
         return None
-    site = site or AlertSite.model_validate({"channel": ""})
-    book = AlertBook(store.redis, window=timedelta(minutes=site.minutes))
-    heard, routing = HeardOnce(store.redis, 3 * FRESH), alert_routing(site, inventory)
-    shared = surface.people.shared
+    site = site or AlertConfig.model_validate({"channel": ""})
+    book = AlertStore(store.redis, window=timedelta(minutes=site.minutes))
+    heard, routing = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW), build_alert_routing(site, inventory)
+    shared = surface.people.is_shared
     return AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, surface.bound, surface.wake, shared)
 
 
-def alert_routing(site: AlertSite, inventory: Inventory) -> AlertRouting:
+def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:
     """The site's routes, over what the inventory binds to the operators."""
     ours = [row.channel for row in inventory.channels if row.kind == "operators"]
-    hosts = {channel: frozenset(visible_hosts(inventory, Origin(kind="slack", channel=channel))) for channel in ours}
-    return site.routing(hosts, frozenset(inventory.hosts))
+    hosts = {channel: frozenset(list_visible_hosts(inventory, Origin(kind="slack", channel=channel))) for channel in ours}
+    return site.build_routing(hosts, frozenset(inventory.hosts))
 
 
-def alert_threads(
+def build_alert_threads(
     settings: Settings,
     store: Store,
     inventory: Inventory,
     posted: tuple[SlackClient, PostedCards, People],
     inbox: Inbox,
     people_in: Callable[[str], Awaitable[bool]],
-    otherwise: Callable[[Item], Awaitable[Origin | None]],
+    otherwise: Callable[[InboxItem], Awaitable[Origin | None]],
 ) -> AlertThreads:
     """Also where the intake is off by now: what alerts opened goes on. A file that cannot be used is told of where alerts are heard."""
     try:
-        site = alert_site(settings, inventory)
+        site = load_alert_site(settings, inventory)
     except Refusal:
         site = None
-    ours = frozenset(alert_routing(site, inventory).hosts) if site else ()
-    return AlertThreads(*posted[:2], inbox, posted[2], AlertBook(store.redis), people_in, otherwise, ours, site.channel if site else "")
+    ours = frozenset(build_alert_routing(site, inventory).hosts) if site else ()
+    return AlertThreads(*posted[:2], inbox, posted[2], AlertStore(store.redis), people_in, otherwise, ours, site.channel if site else "")

@@ -14,10 +14,10 @@ from typing import Final
 
 from aiohttp import web
 
-QUIET: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
+SILENT_LOGGER: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
 MAX_HEADERS: Final = 64
-WAITING_AT_THE_DOOR: Final = 1024  # connections that the kernel holds for us until they are accepted
-ACCEPTED_AT_ONCE: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
+ACCEPT_BACKLOG: Final = 1024  # connections that the kernel holds for us until they are accepted
+ACCEPT_BATCH_DIVISOR: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
 LINGERING_SECONDS: Final = 1.0  # for which the rest of a refused body is read, so that the refusal arrives
 
 
@@ -49,55 +49,55 @@ class ConnectionGuard:
         """Accept few connections at a time, so that a burst of them does not end one whose request is there and was not read yet: that takes the loop
         some six rounds. The kernel's queue is as long as ever."""
         server = await asyncio.get_running_loop().create_server(
-            self.accept, host, port, backlog=max(1, self._limits.connections // ACCEPTED_AT_ONCE)
+            self.accept, host, port, backlog=max(1, self._limits.connections // ACCEPT_BATCH_DIVISOR)
         )
         for listening in server.sockets:
             with listening.dup() as same:
-                same.listen(WAITING_AT_THE_DOOR)
+                same.listen(ACCEPT_BACKLOG)
         return server
 
     def accept(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
         if len(self._open) >= self._limits.connections:
             if not self._waiting:
-                return Shut()
-            self._end(next(iter(self._waiting)))
+                return RejectedConnection()
+            self._end_connection(next(iter(self._waiting)))
         connection = GuardedConnection(self, self._server)
         self._open.add(connection)
-        self._wait(connection, self._limits.silent)
+        self._start_timer(connection, self._limits.silent)
         return connection
 
     @contextlib.contextmanager
-    def in_hand(self, connection: web.RequestHandler) -> Iterator[None]:
+    def hold_request(self, connection: web.RequestHandler) -> Iterator[None]:
         """A whole head came. Afterwards the client has the answer to read and may send another request, in time."""
         assert isinstance(connection, GuardedConnection)
-        self._heard(connection)
+        self._cancel_timer(connection)
         try:
             yield
         finally:
             if connection in self._open:
-                self._wait(connection, self._limits.idle)
+                self._start_timer(connection, self._limits.idle)
 
     def close(self) -> None:
         """End all whose request is not in hand."""
         for connection in list(self._waiting):
-            self._end(connection)
+            self._end_connection(connection)
 
-    def lost(self, connection: "GuardedConnection") -> None:
+    def forget_connection(self, connection: "GuardedConnection") -> None:
         """It is closed."""
-        self._heard(connection)
+        self._cancel_timer(connection)
         self._open.discard(connection)
 
-    def _wait(self, connection: "GuardedConnection", seconds: float) -> None:
-        self._heard(connection)
-        self._waiting[connection] = asyncio.get_running_loop().call_later(seconds, self._end, connection)
+    def _start_timer(self, connection: "GuardedConnection", seconds: float) -> None:
+        self._cancel_timer(connection)
+        self._waiting[connection] = asyncio.get_running_loop().call_later(seconds, self._end_connection, connection)
 
-    def _heard(self, connection: "GuardedConnection") -> None:
+    def _cancel_timer(self, connection: "GuardedConnection") -> None:
         if timer := self._waiting.pop(connection, None):
             timer.cancel()
 
-    def _end(self, connection: "GuardedConnection") -> None:
-        self.lost(connection)
+    def _end_connection(self, connection: "GuardedConnection") -> None:
+        self.forget_connection(connection)
         connection.abort()
 
 
@@ -110,7 +110,7 @@ class GuardedConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            logger=QUIET,
+            logger=SILENT_LOGGER,
             access_log=None,  # type: ignore[arg-type]  # None is documented to switch it off
             auto_decompress=False,
             lingering_time=LINGERING_SECONDS,
@@ -130,7 +130,7 @@ class GuardedConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """See `asyncio.Protocol`."""
-        self._guard.lost(self)
+        self._guard.forget_connection(self)
         super().connection_lost(exc)
 
     def abort(self) -> None:
@@ -145,10 +145,10 @@ class GuardedConnection(web.RequestHandler):
         """Answer what is no HTTP with its status alone. aiohttp's own page names its version and repeats what was sent."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
-        return _NamelessPage(status=status, headers={"Connection": "close"})
+        return _BareErrorPage(status=status, headers={"Connection": "close"})
 
 
-class _NamelessPage(web.Response):
+class _BareErrorPage(web.Response):
     """An answer to what did not become a request of the application, whose signals are not sent for it."""
 
     async def _prepare_headers(self) -> None:
@@ -156,7 +156,7 @@ class _NamelessPage(web.Response):
         self.headers.pop("Server", None)
 
 
-class Shut(asyncio.Protocol):
+class RejectedConnection(asyncio.Protocol):
     """Hangs up."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -177,7 +177,7 @@ class RoutePool:
         self._reading: OrderedDict[asyncio.Timeout, None] = OrderedDict()
 
     @contextlib.contextmanager
-    def reading(self, patience: asyncio.Timeout) -> Iterator[None]:
+    def hold_body_slot(self, patience: asyncio.Timeout) -> Iterator[None]:
         """While a body is awaited; `patience` ends at once where its place is needed. Raises RouteFull."""
         if self._heard + len(self._reading) >= self._most:
             self._make_room()
@@ -188,7 +188,7 @@ class RoutePool:
             self._reading.pop(patience, None)
 
     @contextlib.contextmanager
-    def hearing(self) -> Iterator[None]:
+    def hold_handler_slot(self) -> Iterator[None]:
         """While a whole request is heard."""
         self._heard += 1
         try:
@@ -209,12 +209,12 @@ class LogBudget:
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
-        self._spent: dict[tuple[object, ...], _Minute] = {}
+        self._spent: dict[tuple[object, ...], _MinuteBudget] = {}
 
     def spend(self, *kind: object) -> dict[str, int] | None:
         """Return what one more line of this kind must say besides, or None where it is left out."""
         now = asyncio.get_running_loop().time()
-        minute = self._spent.setdefault(kind, _Minute(now))
+        minute = self._spent.setdefault(kind, _MinuteBudget(now))
         if now - minute.since >= 60:
             minute.since, minute.lines = now, 0
         if minute.lines >= self._lines:
@@ -226,7 +226,7 @@ class LogBudget:
 
 
 @dataclass(slots=True)
-class _Minute:
+class _MinuteBudget:
     since: float
     lines: int = 0
     left_out: int = 0

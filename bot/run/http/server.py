@@ -15,66 +15,66 @@ import structlog
 from aiohttp import web
 from redis.exceptions import RedisError
 
-from bot.inbound.pieces import whole
-from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
+from bot.inbound.pieces import read_limited_body
+from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
 from bot.refusal import Refusal
-from bot.run.http.guard import QUIET, ConnectionGuard, InboundLimits, LogBudget, RouteFull, RoutePool
-from bot.settings import PREFIX, Settings
+from bot.run.http.guard import SILENT_LOGGER, ConnectionGuard, InboundLimits, LogBudget, RouteFull, RoutePool
+from bot.settings import ENV_PREFIX, Settings
 
 log = structlog.get_logger()
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 LIMITS = InboundLimits()
-CROWDED = InboundAnswer(503, {"error": "too much at once"}, after=5)
-TOO_LARGE = InboundAnswer(413, {"error": "too large"})
-TOO_SLOW = InboundAnswer(408, {"error": "the body took too long"})
-PACKED = InboundAnswer(415, {"error": "send it as it is: a signature is over the bytes, and nothing is unpacked here"})
-STORE_AWAY = InboundAnswer(503, {"error": "the store is away"}, after=30)
-OUR_BUG = InboundAnswer(500, {"error": "something went wrong here; the log says what"})
+ROUTE_BUSY = InboundResponse(503, {"error": "too much at once"}, after=5)
+TOO_LARGE = InboundResponse(413, {"error": "too large"})
+TOO_SLOW = InboundResponse(408, {"error": "the body took too long"})
+UNSUPPORTED_ENCODING = InboundResponse(415, {"error": "send it as it is: a signature is over the bytes, and nothing is unpacked here"})
+STORE_UNAVAILABLE = InboundResponse(503, {"error": "the store is away"}, after=30)
+INTERNAL_ERROR = InboundResponse(500, {"error": "something went wrong here; the log says what"})
 
 
-def inbound(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
+def run_inbound_server(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
     """The server while it is open; nothing where no room has a route."""
-    return _open(settings, routes) if routes else contextlib.nullcontext()
+    return _run_on_http_port(settings, routes) if routes else contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager
-async def _open(settings: Settings, routes: Sequence[InboundRoute]) -> AsyncIterator[None]:
-    async with named("HTTP_PORT", settings.http_host, settings.http_port, routes):
+async def _run_on_http_port(settings: Settings, routes: Sequence[InboundRoute]) -> AsyncIterator[None]:
+    async with serve_on_setting("HTTP_PORT", settings.http_host, settings.http_port, routes):
         log.info("http.open", host=settings.http_host, port=settings.http_port, paths=[route.path for route in routes])
         yield
 
 
 @contextlib.asynccontextmanager
-async def named(setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[None]:
+async def serve_on_setting(setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[None]:
     """The routes on the port of a setting. Raises Refusal with its name where it cannot listen."""
     async with contextlib.AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(serving(host, port, routes, limits))
+            await stack.enter_async_context(serve_routes(host, port, routes, limits))
         except OSError as why:
-            raise Refusal(f"{PREFIX}{setting}: cannot listen on {host}: {why.strerror or why}") from why
+            raise Refusal(f"{ENV_PREFIX}{setting}: cannot listen on {host}: {why.strerror or why}") from why
         yield
 
 
 @contextlib.asynccontextmanager
-async def serving(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
+async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
     """The routes on that port, or on a free one where it is 0; yields the port. Raises OSError where it cannot listen."""
     budget = LogBudget(limits.log_lines)
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with guard.in_hand(request.protocol):
+        with guard.hold_request(request.protocol):
             try:
                 return await handler(request)
             except web.HTTPException as no:  # no such path, or another method: nothing of a body is read
-                return _response(InboundAnswer(no.status))
+                return _build_response(InboundResponse(no.status))
 
     app = web.Application(middlewares=[guarded])
     for route in routes:
         made = web.get if route.method == "GET" else web.post
         app.add_routes([made(route.path, RouteHandler(route, limits, budget).handle)])
-    app.on_response_prepare.append(_nameless)
-    runner = web.AppRunner(app, access_log=None, logger=QUIET, shutdown_timeout=5.0)
+    app.on_response_prepare.append(_drop_server_header)
+    runner = web.AppRunner(app, access_log=None, logger=SILENT_LOGGER, shutdown_timeout=5.0)
     await runner.setup()
     assert runner.server is not None
     guard = ConnectionGuard(runner.server, limits)
@@ -89,7 +89,7 @@ async def serving(host: str, port: int, routes: Sequence[InboundRoute], limits: 
         await runner.cleanup()
 
 
-async def _nameless(_: web.Request, response: web.StreamResponse) -> None:
+async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
     """Who serves is nobody's business."""
     response.headers.pop("Server", None)
 
@@ -103,44 +103,44 @@ class RouteHandler:
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer a request; what came to nothing is logged here, bounded in number."""
-        answer = await self._answer(request)
+        answer = await self._answer_request(request)
         if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
             log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
-        return _response(answer)
+        return _build_response(answer)
 
-    async def _answer(self, request: web.Request) -> InboundAnswer:
+    async def _answer_request(self, request: web.Request) -> InboundResponse:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return PACKED
+            return UNSUPPORTED_ENCODING
         if (request.content_length or 0) > self._route.most:
             return TOO_LARGE
         if (no := self._route.judge(request.headers)) is not None:
             return no
         try:
             async with asyncio.timeout(self._limits.body) as patience:
-                with self._pool.reading(patience):
-                    body = await whole(request.content.iter_any(), self._route.most)
+                with self._pool.hold_body_slot(patience):
+                    body = await read_limited_body(request.content.iter_any(), self._route.most)
         except TimeoutError:
             return TOO_SLOW
         except RouteFull:
-            return CROWDED
+            return ROUTE_BUSY
         if body is None:
             return TOO_LARGE
-        with self._pool.hearing():
-            return await self._heard(InboundRequest(request.headers, body, request.match_info))
+        with self._pool.hold_handler_slot():
+            return await self._call_route(InboundRequest(request.headers, body, request.match_info))
 
-    async def _heard(self, request: InboundRequest) -> InboundAnswer:
+    async def _call_route(self, request: InboundRequest) -> InboundResponse:
         try:
             async with asyncio.timeout(self._limits.answer):
                 return await self._route.hear(request)
         except (RedisError, TimeoutError, OSError) as why:
-            return replace(STORE_AWAY, why=f"the store is away: {why}"[:200])
+            return replace(STORE_UNAVAILABLE, why=f"the store is away: {why}"[:200])
         except Exception as bug:  # whoever sends gets no words of it
-            if (left_out := self._budget.spend(self._route.path, OUR_BUG.status)) is not None:
+            if (left_out := self._budget.spend(self._route.path, INTERNAL_ERROR.status)) is not None:
                 log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)
-            return OUR_BUG
+            return INTERNAL_ERROR
 
 
-def _response(answer: InboundAnswer) -> web.Response:
+def _build_response(answer: InboundResponse) -> web.Response:
     """The answer as HTTP. Who was told anything but yes connects anew for the next request."""
     headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
     if isinstance(answer.body, str):

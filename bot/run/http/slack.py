@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 from bot.inbound.routes import InboundRoute
-from bot.inbound.webhook import FRESH
+from bot.inbound.webhook import MAX_CLOCK_SKEW
 from bot.settings import Settings
-from bot.slack.context import Surface
-from bot.slack.customers.door import CustomerDoor
-from bot.store.heard import HeardOnce
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import TenantHandlers
+from bot.store.heard import ReplayGuard
 from bot.store.store import Store
 
 
-async def slack_routes(settings: Settings, store: Store, surface: Surface, door: CustomerDoor | None) -> Sequence[InboundRoute]:
+async def build_slack_routes(settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None) -> Sequence[InboundRoute]:
     """Raises Refusal where Slack does not let us in."""
-    from bot.slack.http.delivery import SlackRequests  # Bolt: a worker needs none of it
-    from bot.slack.incoming.socket import ready_app
+    from bot.slack.http.delivery import SlackEventsEndpoint  # Bolt: a worker needs none of it
+    from bot.slack.incoming.socket import build_app_or_refuse
 
-    heard = HeardOnce(store.redis, 3 * FRESH)
-    app = await ready_app(surface, door)
-    return SlackRequests(app, settings.slack_signing_secret.get_secret_value(), heard, surface.clock).routes
+    heard = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW)
+    app = await build_app_or_refuse(surface, door)
+    return SlackEventsEndpoint(app, settings.slack_signing_secret.get_secret_value(), heard, surface.clock).routes

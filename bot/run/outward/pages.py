@@ -2,29 +2,29 @@
 
 from functools import partial
 
-from bot.desk.courses import Courses
-from bot.postmortem.drawings import DrawnFrom
-from bot.postmortem.figures import reached
+from bot.desk.courses import IncidentMetricsStore
+from bot.postmortem.drawings import DrawingSource
+from bot.postmortem.figures import build_bandwidth_expectation
 from bot.postmortem.gather import IncidentSources
-from bot.run.actions import Acting
+from bot.run.actions import ActionRuntime
 from bot.slack.client import SlackClient
-from bot.slack.outgoing.pages import IncidentPages
+from bot.slack.outgoing.pages import IncidentReportWriter
 from bot.slack.people import People
-from bot.tasks import Background
-from graph.ports import Ports
-from graph.stored import StoredIncidents
+from bot.tasks import BackgroundTasks
+from graph.ports import GraphContext
+from graph.stored import IncidentStateReader
 
 
-def drawn_from(ports: Ports, people: People, acting: Acting) -> DrawnFrom:
+def build_chart_source(ports: GraphContext, people: People, acting: ActionRuntime) -> DrawingSource:
     """For pictures in a thread."""
-    expected = partial(reached, ports.inventory, ports.skus)
-    return DrawnFrom(ports.evidence, people.name, ports.taxonomy.titles, expected, acting.ledger.of_incident)
+    expected = partial(build_bandwidth_expectation, ports.inventory, ports.skus)
+    return DrawingSource(ports.evidence, people.get_name, ports.taxonomy.titles, expected, acting.ledger.list_incident_records)
 
 
-def incident_pages(
-    ports: Ports, client: SlackClient, people: People, background: Background, stored: StoredIncidents, acting: Acting, courses: Courses
-) -> IncidentPages:
+def build_report_writer(
+    ports: GraphContext, client: SlackClient, people: People, background: BackgroundTasks, stored: IncidentStateReader, acting: ActionRuntime, courses: IncidentMetricsStore
+) -> IncidentReportWriter:
     """For a page that is put into a thread."""
-    expected, titles = partial(reached, ports.inventory, ports.skus), ports.taxonomy.titles
-    reads = ports.evidence, ports.clock, acting.ledger, "", courses.course, people.name, titles, expected
-    return IncidentPages(client, IncidentSources(stored.state, *reads), background)
+    expected, titles = partial(build_bandwidth_expectation, ports.inventory, ports.skus), ports.taxonomy.titles
+    reads = ports.evidence, ports.clock, acting.ledger, "", courses.load_metrics, people.get_name, titles, expected
+    return IncidentReportWriter(client, IncidentSources(stored.load_state, *reads), background)

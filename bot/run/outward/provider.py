@@ -9,154 +9,154 @@ from typing import Any
 import structlog
 import yaml
 
-from bot.desk.desk import Board
+from bot.desk.desk import ReportPublisher
 from bot.desk.inbox import Inbox
 from bot.inbound.routes import InboundRoute
-from bot.inbound.webhook import key_of
-from bot.provider.arrivals import Arrivals, tenants_of
-from bot.provider.document import MadeTicket, ticket_document
-from bot.provider.intake import Intake
-from bot.provider.kept import TicketBook
-from bot.provider.link import HttpLink
-from bot.provider.sender import Sender
+from bot.inbound.webhook import parse_webhook_key
+from bot.provider.arrivals import TicketImporter, list_tenants
+from bot.provider.document import BuiltTicket, build_incident_ticket
+from bot.provider.intake import ProviderIntake
+from bot.provider.kept import TicketStore
+from bot.provider.link import HttpProviderLink
+from bot.provider.sender import TicketSender
 from bot.provider.standing import TicketStates
-from bot.provider.telling import ToldBook
+from bot.provider.telling import ProviderMessageStore
 from bot.refusal import Refusal
-from bot.run.customers import known_at
-from bot.settings import PREFIX, Settings
+from bot.run.customers import build_known_lookup
+from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
-from bot.slack.context import Surface
-from bot.slack.outgoing.customers import APPROVED, CustomerCards
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.context import HandlerContext
+from bot.slack.outgoing.customers import APPROVED_STATES, TenantCards
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
 from bot.slack.people import People
-from bot.slack.provider.office import BoardWithProvider, ProviderCards, ProviderDesk
+from bot.slack.provider.office import ProviderObserver, ProviderCards, ProviderHandlers
 from bot.slack.provider.threads import TicketThreads
-from bot.store.keys import Names
-from bot.store.outbox import Outbox, provider_box
+from bot.store.keys import RedisKeys
+from bot.store.outbox import Outbox, build_provider_outbox_keys
 from bot.store.store import Store
-from graph.ports import Ports
-from graph.state import Item, Origin
+from graph.ports import GraphContext
+from graph.state import InboxItem, Origin
 from kb.customers.words import load_customer_words
-from kb.yaml import plain
+from kb.yaml import load_plain
 from tools.inventory.hosts import Inventory
-from tools.ledger.record import Record, Refused
+from tools.ledger.record import ActionRecord, Refused
 
 log = structlog.get_logger()
-RecordsOf = Callable[[str], Awaitable[Sequence[Record]]]
+RecordLoader = Callable[[str], Awaitable[Sequence[ActionRecord]]]
 
 
-def ticket_threads(
-    store: Store, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, customers: CustomerCards | None
+def build_ticket_threads(
+    store: Store, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, customers: TenantCards | None
 ) -> TicketThreads:
     """Where incidents live: those of tickets in threads of their own, all others as ever. A ticket may be imported without any link."""
 
-    async def as_stored(item: Item) -> Origin | None:
-        return await inbox.origin(item.incident)
+    async def as_stored(item: InboxItem) -> Origin | None:
+        return await inbox.get_origin(item.incident)
 
-    return TicketThreads(client, cards, inbox, people, TicketBook(store.redis), customers.home if customers else as_stored)
+    return TicketThreads(client, cards, inbox, people, TicketStore(store.redis), customers.resolve_thread if customers else as_stored)
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderLine:
+class ProviderServices:
     """Both ends as a process has them; either may be off. `cards` and `link` of a customer's site, `keys` of a provider."""
 
     settings: Settings
     store: Store
-    ports: Ports
+    ports: GraphContext
     inbox: Inbox
     cards: ProviderCards | None
-    link: HttpLink | None
+    link: HttpProviderLink | None
     keys: Mapping[str, Sequence[bytes]]
 
-    def dressed(self, surface: Surface) -> Surface:
+    def add_handlers(self, surface: HandlerContext) -> HandlerContext:
         """The surface with the buttons that send."""
-        return replace(surface, sending=ProviderDesk(surface, self.cards, self._document)) if self.cards else surface
+        return replace(surface, sending=ProviderHandlers(surface, self.cards, self._build_document)) if self.cards else surface
 
-    def watching(self, board: Board) -> Board:
+    def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
         """The board with what is offered to be sent."""
-        return BoardWithProvider(board, self.cards) if self.cards else board
+        return ProviderObserver(board, self.cards) if self.cards else board
 
     @property
-    def chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
+    def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
         """What empties the outbox."""
         if self.cards is None or self.link is None:
             return ()
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
-        return (Sender(self.cards.outbox, self.link, self.cards.paint, self.cards.say, ask_every=poll).run,)
+        return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
-    def routes(self, surface: Surface, states: TicketStates | None) -> Sequence[InboundRoute]:
+    def build_routes(self, surface: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
         """The intake; nothing where it is off."""
-        return self._intake(surface, states).routes if states else ()
+        return self._build_intake(surface, states).routes if states else ()
 
     @property
-    def told(self) -> ToldBook:
+    def update_store(self) -> ProviderMessageStore:
         """What our people tell whoever sent a ticket."""
-        return ToldBook(self.store.redis, self.ports.clock)
+        return ProviderMessageStore(self.store.redis, self.ports.clock)
 
     @property
-    def fetched(self) -> ToldBook | None:
+    def fetchable_updates(self) -> ProviderMessageStore | None:
         """The same where somebody may ask for it."""
-        return self.told if self.keys else None
+        return self.update_store if self.keys else None
 
-    def states(self, surface: Surface, records_of: RecordsOf) -> TicketStates | None:
+    def build_ticket_states(self, surface: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
         """How far tickets are; None where the intake is off."""
         if not self.keys:
             return None
 
         async def begun_of(incident: str) -> frozenset[str]:
             try:
-                return frozenset(row.approval for row in await records_of(incident) if row.state in APPROVED)
+                return frozenset(row.approval for row in await records_of(incident) if row.state in APPROVED_STATES)
             except Refused as why:
                 log.warning("intake.records_unreadable", incident=incident, why=str(why)[:200])
                 return frozenset()
 
-        words, known = load_customer_words(self.ports.taxonomy), known_at(self.ports.inventory, self.ports.taxonomy, self.ports.skus)
-        return TicketStates(self.inbox, self.ports.inventory, words, surface.state_of, begun_of, self.told, known, surface.facts_of)
+        words, known = load_customer_words(self.ports.taxonomy), build_known_lookup(self.ports.inventory, self.ports.taxonomy, self.ports.skus)
+        return TicketStates(self.inbox, self.ports.inventory, words, surface.state_of, begun_of, self.update_store, known, surface.facts_of)
 
-    async def _document(self, incident: str) -> MadeTicket:
-        return await ticket_document(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
+    async def _build_document(self, incident: str) -> BuiltTicket:
+        return await build_incident_ticket(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
 
-    def _intake(self, surface: Surface, states: TicketStates) -> Intake:
+    def _build_intake(self, surface: HandlerContext, states: TicketStates) -> ProviderIntake:
         redis, inventory = self.store.redis, self.ports.inventory
-        arrivals = Arrivals(self.inbox, TicketBook(redis), inventory, self.ports.clock)
-        return Intake(self.keys, arrivals, states, redis, surface.wake, Names())
+        arrivals = TicketImporter(self.inbox, TicketStore(redis), inventory, self.ports.clock)
+        return ProviderIntake(self.keys, arrivals, states, redis, surface.wake, RedisKeys())
 
 
-def provider_line(
-    settings: Settings, store: Store, ports: Ports, client: SlackClient, posted: PostedCards, inbox: Inbox, people: People
-) -> ProviderLine:
+def build_provider_services(
+    settings: Settings, store: Store, ports: GraphContext, client: SlackClient, posted: PostedCards, inbox: Inbox, people: People
+) -> ProviderServices:
     """Raises Refusal for a key that is none."""
-    keys = intake_keys(settings.intake_keys, ports.inventory) if settings.intake_keys else {}
+    keys = load_intake_keys(settings.intake_keys, ports.inventory) if settings.intake_keys else {}
     if not settings.provider_url:
-        return ProviderLine(settings, store, ports, inbox, None, None, keys)
+        return ProviderServices(settings, store, ports, inbox, None, None, keys)
     try:
-        key = key_of(settings.provider_key.get_secret_value())
+        key = parse_webhook_key(settings.provider_key.get_secret_value())
     except ValueError as why:
-        raise Refusal(f"{PREFIX}PROVIDER_KEY: {why}", 2) from why
-    kept = KeptMessages(client, posted)
-    outbox = Outbox(store.redis, ports.clock, provider_box(), timedelta(seconds=settings.outbox_lease_seconds))
+        raise Refusal(f"{ENV_PREFIX}PROVIDER_KEY: {why}", 2) from why
+    kept = EditableMessages(client, posted)
+    outbox = Outbox(store.redis, ports.clock, build_provider_outbox_keys(), timedelta(seconds=settings.outbox_lease_seconds))
     cards = ProviderCards(client, kept, inbox, people, outbox, ports.taxonomy)
-    return ProviderLine(settings, store, ports, inbox, cards, HttpLink(settings.provider_url, key, ports.clock), keys)
+    return ProviderServices(settings, store, ports, inbox, cards, HttpProviderLink(settings.provider_url, key, ports.clock), keys)
 
 
-def intake_keys(file: Path, inventory: Inventory) -> dict[str, tuple[bytes, ...]]:
+def load_intake_keys(file: Path, inventory: Inventory) -> dict[str, tuple[bytes, ...]]:
     """Tenant → its keys, old and new. Raises Refusal with every problem; a key is never printed."""
-    known = tenants_of(inventory)
+    known = list_tenants(inventory)
     try:
-        rows = plain(file.read_text()) or {}
+        rows = load_plain(file.read_text()) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise Refusal(f"{PREFIX}INTAKE_KEYS: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
+        raise Refusal(f"{ENV_PREFIX}INTAKE_KEYS: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
     if not isinstance(rows, dict) or not rows:
-        raise Refusal(f"{PREFIX}INTAKE_KEYS: {file} must be a mapping of tenants, each with a list of keys", 2)
+        raise Refusal(f"{ENV_PREFIX}INTAKE_KEYS: {file} must be a mapping of tenants, each with a list of keys", 2)
     problems = [
         f"{name}: no host of the inventory belongs to it; known are {', '.join(known) or 'none'}" for name in rows if name not in known
     ]
     keys: dict[str, tuple[bytes, ...]] = {}
     for tenant, texts in rows.items():
         try:
-            keys[str(tenant)] = tuple(key_of(str(text)) for text in (texts if isinstance(texts, list) else [texts]))
+            keys[str(tenant)] = tuple(parse_webhook_key(str(text)) for text in (texts if isinstance(texts, list) else [texts]))
         except ValueError as why:
             problems.append(f"{tenant}: {why}")
     if problems:
-        raise Refusal("\n".join(f"{PREFIX}INTAKE_KEYS: {problem}" for problem in problems), 2)
+        raise Refusal("\n".join(f"{ENV_PREFIX}INTAKE_KEYS: {problem}" for problem in problems), 2)
     return keys

@@ -10,8 +10,8 @@ from typing import Final
 
 from slack_sdk.signature import Clock, SignatureVerifier
 
-TIMESTAMP, SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
-WINDOW: Final = timedelta(minutes=5)
+TIMESTAMP_HEADER, SIGNATURE_HEADER = "X-Slack-Request-Timestamp", "X-Slack-Signature"
+MAX_CLOCK_SKEW: Final = timedelta(minutes=5)
 
 
 class NotSlack(Exception):
@@ -28,24 +28,24 @@ class FixedClock(Clock):
         return self._at.timestamp()
 
 
-def slack_head(headers: Mapping[str, str], now: datetime) -> tuple[str, str]:
+def check_signature_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str]:
     """Return timestamp and signature as the headers give them, before there is a body to compare with. Raises NotSlack where they rule it out."""
-    timestamp, given = _form(headers)
-    if abs(now.timestamp() - int(timestamp)) > WINDOW.total_seconds():
+    timestamp, given = _parse_signature_headers(headers)
+    if abs(now.timestamp() - int(timestamp)) > MAX_CLOCK_SKEW.total_seconds():
         raise NotSlack("more than five minutes from our time")
     return timestamp, given
 
 
-def _form(headers: Mapping[str, str]) -> tuple[str, str]:
-    timestamp, given = headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")
+def _parse_signature_headers(headers: Mapping[str, str]) -> tuple[str, str]:
+    timestamp, given = headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
     if not re.fullmatch(r"[0-9]{1,12}", timestamp) or not re.fullmatch(r"v0=[0-9a-f]{64}", given):
         raise NotSlack("the headers are not Slack's")
     return timestamp, given
 
 
-def slack_sign(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
+def verify_signature(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
     """Return the request's replay id, which is its signature. Raises NotSlack."""
-    timestamp, given = _form(headers)
+    timestamp, given = _parse_signature_headers(headers)
     try:
         signed = SignatureVerifier(secret, FixedClock(now)).is_valid(body, timestamp, given)
     except ValueError as why:  # the body is not UTF-8, or the secret is blank

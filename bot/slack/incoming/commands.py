@@ -3,17 +3,17 @@ In a direct message the same words are answered for whoever writes it, and nothi
 """
 
 from bot.cards.approvals import brakes
-from bot.cards.blocks import Block, Card, card
-from bot.cards.customers.phrases import phrase
+from bot.cards.blocks import Block, Card, build_card
+from bot.cards.customers.phrases import get_phrase
 from bot.cards.incidents import home
 from bot.cards.personal import direct as words
 from bot.policy import channels as policy
-from bot.policy.channels import Place
+from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.slack.context import Surface, approvals_of, ledger, storing
+from bot.slack.context import HandlerContext, require_approvals, translate_ledger_errors, guard_store
 from bot.slack.incoming import grammar
-from bot.slack.incoming.home import admit
-from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting, waits_shown
+from bot.slack.incoming.home import require_operator
+from bot.slack.incoming.open_work import get_brake_status, list_open_incidents, list_pending_actions, render_quota_waits
 from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
 
@@ -24,104 +24,104 @@ UNKNOWN_COMMAND = (
 )
 
 
-async def command(surface: Surface, payload: Payload) -> Card:
+async def handle_command(surface: HandlerContext, payload: Payload) -> Card:
     """`/rackmedic …`: what to show to whoever typed it."""
-    word, _, rest = grammar.people_see(str(payload.get("text") or "")).strip().partition(" ")
+    word, _, rest = grammar.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
     match word.lower(), rest.strip():
         case ("" | "help", _):
-            return home.phrases(grammar.help_rows())
+            return home.render_help(grammar.list_help_rows())
         case ("stop", why):
-            return await _stop(surface, payload, why)
+            return await _handle_stop(surface, payload, why)
         case ("resume", group):
-            return await _resume(surface, payload, group)
+            return await _handle_resume(surface, payload, group)
         case ("status", ""):
-            return await _status(surface, payload)
+            return await _handle_status(surface, payload)
         case _:
             raise Refusal(UNKNOWN_COMMAND)
 
 
-async def answer_direct_message(surface: Surface, team: str, user: str, wish: words.Wish) -> Card:
+async def answer_direct_message(surface: HandlerContext, team: str, user: str, wish: words.DirectRequest) -> Card:
     """Return the answer to a direct message. A stranger is refused as everywhere."""
-    who = await surface.people.person(user)
+    who = await surface.people.get_person(user)
     ours = who.human and who.team == team
-    if theirs := await _customers_channels(surface, user, ours=ours):
-        return words.over_there(phrase("direct", surface.bound[theirs[0]].language), theirs)
+    if theirs := await _list_tenant_channels(surface, user, ours=ours):
+        return words.render_other_channels(get_phrase("direct", surface.bound[theirs[0]].language), theirs)
     if not ours:
-        raise policy.NotServed("im")
-    channels = policy.operators_channels(surface.bound)[: policy.MOST_NAMED]
+        raise policy.ChannelNotServed("im")
+    channels = policy.list_operator_channels(surface.bound)[: policy.MAX_NAMED_CHANNELS]
     match wish:
         case "help":
-            return words.asked_help(channels)
+            return words.render_direct_help(channels)
         case "status":
-            await admit(surface, user, team)
-            return await _mine(surface, user)
+            await require_operator(surface, user, team)
+            return await _render_own_status(surface, user)
         case "approvals":
-            await admit(surface, user, team)
-            return words.approvals(brakes.waiting(await waiting(surface, f"{team}:{user}"), "No action waits for your decision."))
+            await require_operator(surface, user, team)
+            return words.render_direct_approvals(brakes.render_waiting_approvals(await list_pending_actions(surface, f"{team}:{user}"), "No action waits for your decision."))
         case _:
-            return words.elsewhere(policy.WHY_NOT["im"], channels)
+            return words.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
 
 
-async def _customers_channels(surface: Surface, user: str, *, ours: bool) -> list[str]:
+async def _list_tenant_channels(surface: HandlerContext, user: str, *, ours: bool) -> list[str]:
     """The channels in which a customer's person is served; none of somebody who is in a channel of the operators."""
-    if not surface.customers or (ours and await surface.people.in_any(user, policy.operators_channels(surface.bound))):
+    if not surface.customers or (ours and await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound))):
         return []
-    return [channel for channel in surface.customers if await surface.people.in_any(user, (channel,))]
+    return [channel for channel in surface.customers if await surface.people.is_in_any(user, (channel,))]
 
 
-async def _mine(surface: Surface, user: str) -> Card:
+async def _render_own_status(surface: HandlerContext, user: str) -> Card:
     """Open incidents of this person, and those in channels that they are in."""
-    rows = await open_incidents(surface)
-    may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.in_any(user, (channel,))}
+    rows = await list_open_incidents(surface)
+    may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.is_in_any(user, (channel,))}
     mine = [row for row in rows if user in row.owners | {row.opened_by}]
     others = [row for row in rows if row not in mine and row.channel in may]
-    return words.status(mine, others, surface.clock.now(), await waits_shown(surface, buttons=False))
+    return words.render_direct_status(mine, others, surface.clock.now(), await render_quota_waits(surface, buttons=False))
 
 
-async def _status(surface: Surface, payload: Payload) -> Card:
-    await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
-    await surface.allow("command.status", str(payload["user_id"]), str(payload["channel_id"]))
-    listed = home.listing(await open_incidents(surface), surface.clock.now(), await waits_shown(surface))
-    return card("Open incidents", [*listed, *await _repairs(surface)])
+async def _handle_status(surface: HandlerContext, payload: Payload) -> Card:
+    await surface.admit_user(SlackPlace(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    await surface.require_permission("command.status", str(payload["user_id"]), str(payload["channel_id"]))
+    listed = home.render_incident_list(await list_open_incidents(surface), surface.clock.now(), await render_quota_waits(surface))
+    return build_card("Open incidents", [*listed, *await _render_remediation_status(surface)])
 
 
-async def _stop(surface: Surface, payload: Payload, why: str) -> Card:
+async def _handle_stop(surface: HandlerContext, payload: Payload, why: str) -> Card:
     """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
-    who, user = await _who(surface, payload, "stop")
-    async with storing(), ledger():
-        await approvals_of(surface).book.stop(who, why)
-    return await _tell(surface, payload, brakes.stopped(await surface.people.name(user), why))
+    who, user = await _authorize_command(surface, payload, "stop")
+    async with guard_store(), translate_ledger_errors():
+        await require_approvals(surface).book.stop(who, why)
+    return await _announce_to_operators(surface, payload, brakes.render_stop_notice(await surface.people.get_name(user), why))
 
 
-async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
+async def _handle_resume(surface: HandlerContext, payload: Payload, group: str) -> Card:
     """Let repairs go on; with a group's name, reset its breaker."""
-    who, user = await _who(surface, payload, "resume")
-    book = approvals_of(surface).book
-    async with storing(), ledger():
-        if group and group not in (await book.status()).breakers:
+    who, user = await _authorize_command(surface, payload, "resume")
+    book = require_approvals(surface).book
+    async with guard_store(), translate_ledger_errors():
+        if group and group not in (await book.get_brake_status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
         await (book.reset_breaker(group, who) if group else book.resume(who))
-    return await _tell(surface, payload, brakes.resumed(await surface.people.name(user), group))
+    return await _announce_to_operators(surface, payload, brakes.render_resume_notice(await surface.people.get_name(user), group))
 
 
-async def _repairs(surface: Surface) -> list[Block]:
+async def _render_remediation_status(surface: HandlerContext) -> list[Block]:
     """How the brakes stand, and what waits for a decision."""
-    now = await brakes_now(surface)
+    now = await get_brake_status(surface)
     if now is None:
         return []
-    return [*brakes.standing(now), *brakes.waiting(await waiting(surface), "No action waits for a decision.")]
+    return [*brakes.render_brake_status(now), *brakes.render_waiting_approvals(await list_pending_actions(surface), "No action waits for a decision.")]
 
 
-async def _who(surface: Surface, payload: Payload, word: str) -> tuple[str, str]:
+async def _authorize_command(surface: HandlerContext, payload: Payload, word: str) -> tuple[str, str]:
     """(`TEAM:USER`, user) of whoever typed this word, if they may."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
-    await surface.admit(Place(team, channel), user, fresh=True)
-    await surface.allow(f"command.{word}", user, channel)
+    await surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+    await surface.require_permission(f"command.{word}", user, channel)
     return f"{team}:{user}", user
 
 
-async def _tell(surface: Surface, payload: Payload, note: Card) -> Card:
-    for channel in policy.operators_channels(surface.bound):
+async def _announce_to_operators(surface: HandlerContext, payload: Payload, note: Card) -> Card:
+    for channel in policy.list_operator_channels(surface.bound):
         key = f"{channel} brakes {payload.get('trigger_id') or surface.clock.now().isoformat()}"
-        await surface.say(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
+        await surface.queue_reply(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
     return note

@@ -13,91 +13,91 @@ import structlog
 from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.incoming.payloads import Sent, read_files
-from bot.slack.incoming.thread import Earlier, earlier, short
-from graph.reading.files import as_text
-from graph.state import Attachment, Item, Unread
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.incoming.payloads import SlackFile, parse_files
+from bot.slack.incoming.thread import EarlierMessages, fetch_earlier_messages, format_slack_error
+from graph.reading.files import decode_file
+from graph.state import Attachment, InboxItem, UnreadReason
 from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()
-LARGEST = 25 << 20
-MOST_TOGETHER = 4
+MAX_FILE_BYTES = 25 << 20
+TOTAL_SIZE_FACTOR = 4
 """So many times the largest file may all files of one item take."""
 
 
-class NotRead(Exception):
+class FileNotRead(Exception):
     """A file that was not read, and why."""
 
-    def __init__(self, why: Unread) -> None:
+    def __init__(self, why: UnreadReason) -> None:
         super().__init__(why)
         self.why = why
 
 
-class Fetch:
+class ItemFetcher:
     """`await fetch(item)`: the same item with what its thread said before, and its files."""
 
-    def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = LARGEST) -> None:
+    def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = MAX_FILE_BYTES) -> None:
         self._client = client
         self._evidence = evidence
         self._largest = largest
         self._us = ""
 
-    async def __call__(self, item: Item) -> Item:
-        before = await self._before(item)
-        files = [Sent(**row) for row in item.data.get("files", [])] + list(before.files)
-        attachments = await self._files(item.incident, files)
+    async def __call__(self, item: InboxItem) -> InboxItem:
+        before = await self._fetch_earlier_messages(item)
+        files = [SlackFile(**row) for row in item.data.get("files", [])] + list(before.files)
+        attachments = await self._fetch_attachments(item.incident, files)
         text = "\n\n".join(part for part in (before.text, item.text) if part)
         return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
 
-    async def _before(self, item: Item) -> Earlier:
+    async def _fetch_earlier_messages(self, item: InboxItem) -> EarlierMessages:
         """The thread in which somebody called us, up to there, but for what we said in it."""
         if "root" not in item.data:
-            return Earlier()
+            return EarlierMessages()
         try:
             self._us = self._us or str((await self._client.auth_test())["user_id"])
-        except SLACK_TROUBLE as trouble:
-            return Earlier(f"[the beginning of this thread could not be read: {short(trouble)}]")
-        return await earlier(self._client, item.data["root"], self._us)
+        except SLACK_ERRORS as trouble:
+            return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+        return await fetch_earlier_messages(self._client, item.data["root"], self._us)
 
-    async def _files(self, incident: str, files: Sequence[Sent]) -> list[Attachment]:
+    async def _fetch_attachments(self, incident: str, files: Sequence[SlackFile]) -> list[Attachment]:
         attachments = []
-        room = MOST_TOGETHER * self._largest
+        room = TOTAL_SIZE_FACTOR * self._largest
         for given in files:
             file = given
             try:
-                file = await self._whole(given)
-                size, text = await self._read(file, room)
+                file = await self._resolve_file(given)
+                size, text = await self._read_text(file, room)
                 room -= len(text)
-                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text), size=size))
-            except NotRead as no:
+                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put_text(incident, text), size=size))
+            except FileNotRead as no:
                 attachments.append(Attachment(name=file.name, size=file.size, unread=no.why))
-            except SLACK_TROUBLE as trouble:
-                log.warning("files.not_handed_out", incident=incident, trouble=short(trouble))
+            except SLACK_ERRORS as trouble:
+                log.warning("files.not_handed_out", incident=incident, trouble=format_slack_error(trouble))
                 attachments.append(Attachment(name=file.name, size=file.size, unread="refused"))
         return attachments
 
-    async def _whole(self, file: Sent) -> Sent:
+    async def _resolve_file(self, file: SlackFile) -> SlackFile:
         """A file of another workspace comes as its id alone, to be asked for (docs.slack.dev/reference/objects/file-object, `check_file_info`);
         Slack may refuse."""
         if file.url or not file.id:
             return file
         row = (await self._client.files_info(file=file.id))["file"]
-        return read_files({"files": [row]})[0]
+        return parse_files({"files": [row]})[0]
 
-    async def _read(self, file: Sent, room: int) -> tuple[int, str]:
+    async def _read_text(self, file: SlackFile, room: int) -> tuple[int, str]:
         """Its size as it lies with Slack, and its text."""
         if room <= 0:
-            raise NotRead("too_much")
+            raise FileNotRead("too_much")
         if file.size > self._largest:
-            raise NotRead("too_large")
-        if not file.url or not self._ours(file.url):
-            raise NotRead("elsewhere")
+            raise FileNotRead("too_large")
+        if not file.url or not self._is_slack_url(file.url):
+            raise FileNotRead("elsewhere")
         raw = await self._download(file.url)
-        unpacked = unpack(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
-        text, why = await asyncio.to_thread(as_text, unpacked)
+        unpacked = unpack_gzip(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
+        text, why = await asyncio.to_thread(decode_file, unpacked)
         if why or not unpacked:
-            raise NotRead(why or "empty")
+            raise FileNotRead(why or "empty")
         return len(raw), text
 
     async def _download(self, url: str) -> bytes:
@@ -107,24 +107,24 @@ class Fetch:
             session.get(url, headers=headers, allow_redirects=False) as answer,
         ):
             if answer.status != 200 or answer.content_type == "text/html":
-                raise NotRead("refused")
+                raise FileNotRead("refused")
             raw = bytearray()
             async for chunk in answer.content.iter_chunked(1 << 16):
                 raw += chunk
                 if len(raw) > self._largest:
-                    raise NotRead("too_large")
+                    raise FileNotRead("too_large")
             return bytes(raw)
 
-    def _ours(self, url: str) -> bool:
+    def _is_slack_url(self, url: str) -> bool:
         """Our token goes to Slack, or to whatever stands in for it, and nowhere else."""
         there, api = urlsplit(url), urlsplit(self._client.base_url)
         slack = there.scheme == "https" and (there.hostname or "").endswith(".slack.com")
         return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)
 
 
-def unpack(raw: bytes, most: int) -> bytes:
+def unpack_gzip(raw: bytes, most: int) -> bytes:
     """A gzip'ed log, as far as `most`."""
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, most)
     except zlib.error as wrong:
-        raise NotRead("broken") from wrong
+        raise FileNotRead("broken") from wrong

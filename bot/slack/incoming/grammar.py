@@ -6,7 +6,7 @@ from typing import Final
 
 from graph.conversation.intents import INTENTS, Intent
 
-OFFERED: Final = (
+HELP_INTENTS: Final = (
     Intent.STATUS,
     Intent.HOST_STATE,
     Intent.EXPLAIN,
@@ -24,16 +24,16 @@ OFFERED: Final = (
 """The most useful; there is more than anybody reads through."""
 
 
-def help_rows() -> list[tuple[str, str]]:
+def list_help_rows() -> list[tuple[str, str]]:
     """(what to say, what it means), as the help card shows it."""
-    return [(INTENTS[intent].form, INTENTS[intent].means) for intent in OFFERED]
+    return [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
 
 
-LONGEST_NAME = 128
+MAX_MENTION_CHARS = 128
 """Characters of a mention, with the name that Slack may write into it."""
 
 
-def without_us(raw: str, us: str) -> str:
+def strip_bot_mention(raw: str, us: str) -> str:
     """A message as Slack sends it, without the mentions of us at either end. Every character is looked at a few times, however many blanks or
     mentions there are."""
     text = raw.strip()
@@ -42,27 +42,27 @@ def without_us(raw: str, us: str) -> str:
     name = re.compile(rf"<@{re.escape(us)}(?:\|[^<>\n]{{0,80}})?>")
     text = re.sub(rf"\A(?:{name.pattern}[\s,:]*+)++", "", text)
     end = len(text)
-    while (at := text.rfind("<@", max(0, end - LONGEST_NAME), end)) >= 0 and name.fullmatch(text, at, end):
+    while (at := text.rfind("<@", max(0, end - MAX_MENTION_CHARS), end)) >= 0 and name.fullmatch(text, at, end):
         end = at
         while end and (text[end - 1].isspace() or text[end - 1] == ","):
             end -= 1
     return text[:end].strip()
 
 
-def people_see(raw: str) -> str:
+def render_plain_text(raw: str) -> str:
     """Slack's markup as people see it: links by their words, mentions by their names, entities as characters."""
-    text = re.sub(r"<([^<>\n]{1,3000})>", _entity, raw)
+    text = re.sub(r"<([^<>\n]{1,3000})>", _format_entity, raw)
     for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         text = text.replace(code, char)
     return text
 
 
-_SIGNS: Mapping[str, Callable[[str], str]] = {"@": "@{}".format, "#": "#{}".format, "!": "@{}".format}
+_MENTION_FORMATS: Mapping[str, Callable[[str], str]] = {"@": "@{}".format, "#": "#{}".format, "!": "@{}".format}
 
 
-def _entity(found: re.Match[str]) -> str:
+def _format_entity(found: re.Match[str]) -> str:
     inside, _, words = found.group(1).partition("|")
-    sign = _SIGNS.get(inside[0])
+    sign = _MENTION_FORMATS.get(inside[0])
     if inside.startswith("!date"):
         return words
     if sign:

@@ -6,82 +6,82 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from bot.cards.approvals.brakes import Waiting
+from bot.cards.approvals.brakes import WaitingApproval
 from bot.cards.blocks import Block
 from bot.cards.customers import waits
-from bot.cards.customers.waits import WaitsShown
+from bot.cards.customers.waits import WaitingTenantView
 from bot.cards.incidents.home import OpenIncident
-from bot.policy.approvals import may_still_approve
-from bot.policy.shares import TenantWaits
-from bot.slack.context import Surface, ledger, storing
-from bot.slack.incoming.payloads import moment
-from graph.incident.lifecycle import answered
-from graph.ladders.held import held
-from graph.ladders.shared import left_to_another
-from graph.rows import IncidentRows
+from bot.policy.approvals import can_still_approve
+from bot.policy.shares import WaitingTenant
+from bot.slack.context import HandlerContext, translate_ledger_errors, guard_store
+from bot.slack.incoming.payloads import parse_slack_timestamp
+from graph.incident.lifecycle import is_settled_for_tenant
+from graph.ladders.held import list_drained_nodes
+from graph.ladders.shared import is_owned_elsewhere
+from graph.rows import IncidentView
 from graph.state import Origin
-from tools.ledger.book import Book
+from tools.ledger.book import LedgerReader
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.room import Room
+from tools.ledger.room import BrakeHeadroom
 from tools.ledger.states import State
 
-MOST = 100
+MAX_INCIDENTS = 100
 """Of a great many incidents, the oldest."""
 
 
-async def open_incidents(surface: Surface) -> list[OpenIncident]:
+async def list_open_incidents(surface: HandlerContext) -> list[OpenIncident]:
     """Oldest first; of a great many, the oldest hundred."""
     now = surface.clock.now()
-    async with storing():
-        ids = await _oldest(surface)
-        return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
+    async with guard_store():
+        ids = await _list_oldest_open(surface)
+        return list(await asyncio.gather(*(_build_open_incident(surface, incident, now) for incident in ids)))
 
 
-async def all_work(surface: Surface) -> list[OpenIncident]:
+async def list_open_and_drained(surface: HandlerContext) -> list[OpenIncident]:
     """The same, and below it the closed ones whose nodes we hold."""
     now = surface.clock.now()
-    async with storing():
-        ids = dict.fromkeys([*(await _oldest(surface)), *(await surface.inbox.held_incidents())[:MOST]])
-        return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
+    async with guard_store():
+        ids = dict.fromkeys([*(await _list_oldest_open(surface)), *(await surface.inbox.list_drained_incidents())[:MAX_INCIDENTS]])
+        return list(await asyncio.gather(*(_build_open_incident(surface, incident, now) for incident in ids)))
 
 
-async def open_work(surface: Surface, incident: str) -> OpenIncident:
+async def load_open_incident(surface: HandlerContext, incident: str) -> OpenIncident:
     """One incident, and what it holds."""
-    async with storing():
-        return await _row(surface, incident, surface.clock.now())
+    async with guard_store():
+        return await _build_open_incident(surface, incident, surface.clock.now())
 
 
-async def waits_shown(surface: Surface, *, buttons: bool = True) -> list[Block]:
+async def render_quota_waits(surface: HandlerContext, *, buttons: bool = True) -> list[Block]:
     """What of customers waits for their share, one line a customer, whoever waits longest first."""
-    async with storing():
-        found = [await _waits_row(surface, row) for row in await _waiting(surface)]
-    return waits.rows(found, buttons=buttons)
+    async with guard_store():
+        found = [await _build_wait_row(surface, row) for row in await _list_quota_waits(surface)]
+    return waits.render_waiting_tenants(found, buttons=buttons)
 
 
-async def _waits_row(surface: Surface, row: TenantWaits) -> WaitsShown:
+async def _build_wait_row(surface: HandlerContext, row: WaitingTenant) -> WaitingTenantView:
     oldest = row.incidents[0]
-    first = await surface.inbox.peek(oldest, 1)
+    first = await surface.inbox.list_waiting(oldest, 1)
     words = first[0].text if first else ""
-    return WaitsShown(row.tenant, len(row.incidents), oldest, row.since, row.why.limit, row.why.until, words)
+    return WaitingTenantView(row.tenant, len(row.incidents), oldest, row.since, row.why.limit, row.why.until, words)
 
 
-async def _waiting(surface: Surface) -> list[TenantWaits]:
-    return await surface.waits.now() if surface.waits else []
+async def _list_quota_waits(surface: HandlerContext) -> list[WaitingTenant]:
+    return await surface.waits.list_waiting_tenants() if surface.waits else []
 
 
-async def _oldest(surface: Surface) -> list[str]:
+async def _list_oldest_open(surface: HandlerContext) -> list[str]:
     """Open incidents, the oldest hundred. In those of customers that wait to be begun there is nothing to see yet, and a storm of them hides no other."""
-    new = {incident for row in await _waiting(surface) for incident in row.new}
-    return [incident for incident in await surface.inbox.open_incidents() if incident not in new][:MOST]
+    new = {incident for row in await _list_quota_waits(surface) for incident in row.new}
+    return [incident for incident in await surface.inbox.list_open_incidents() if incident not in new][:MAX_INCIDENTS]
 
 
-async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
-    rows = IncidentRows(await surface.state_of(incident))
-    origin = await surface.inbox.origin(incident) or Origin()
+async def _build_open_incident(surface: HandlerContext, incident: str, now: datetime) -> OpenIncident:
+    rows = IncidentView(await surface.state_of(incident))
+    origin = await surface.inbox.get_origin(incident) or Origin()
     return OpenIncident(
         id=incident,
-        lifecycle=await surface.inbox.lifecycle(incident) or "open",
-        opened_at=rows.opened_at or _began(origin, now),
+        lifecycle=await surface.inbox.get_lifecycle(incident) or "open",
+        opened_at=rows.opened_at or _estimate_opened_at(origin, now),
         headline=(rows.report.headline if rows.report else "") or rows.brief.text[:150],
         hosts=rows.brief.hosts,
         team=origin.team,
@@ -89,48 +89,48 @@ async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
         opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
-        held=tuple(held(rows.ladders)),
-        stopped=rows.stopped,
-        answered=bool(origin.customer) and answered(rows, surface.theirs.__contains__),
-        elsewhere=rows.report is not None and left_to_another(rows.report),
+        held=tuple(list_drained_nodes(rows.remediations)),
+        stopped=rows.is_stopped,
+        answered=bool(origin.customer) and is_settled_for_tenant(rows, surface.theirs.__contains__),
+        elsewhere=rows.report is not None and is_owned_elsewhere(rows.report),
     )
 
 
-def _began(origin: Origin, now: datetime) -> datetime:
+def _estimate_opened_at(origin: Origin, now: datetime) -> datetime:
     """Before an incident's first turn the thread's beginning tells when it was opened."""
-    return moment(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
+    return parse_slack_timestamp(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
 
 
-async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
+async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list[WaitingApproval]:
     """Pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this person may still approve."""
     if surface.approvals is None:
         return []
-    async with storing(), ledger():
-        ids = dict.fromkeys([*(await _oldest(surface)), *(await surface.inbox.held_incidents())[:MOST]])
-        rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
-    mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
+    async with guard_store(), translate_ledger_errors():
+        ids = dict.fromkeys([*(await _list_oldest_open(surface)), *(await surface.inbox.list_drained_incidents())[:MAX_INCIDENTS]])
+        rows = [row for found in await asyncio.gather(*(_list_incident_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
+    mine = [row for row in rows if not voter or can_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)
 
 
-async def brakes_now(surface: Surface) -> BrakeStatus | None:
+async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
     """How the brakes stand; None where nothing can be run anyway."""
     if surface.approvals is None:
         return None
-    async with storing(), ledger():
-        status = await surface.approvals.book.status()
+    async with guard_store(), translate_ledger_errors():
+        status = await surface.approvals.book.get_brake_status()
     _, _, user = status.stopped_by.partition(":")
-    return replace(status, stopped_by=await surface.people.name(user)) if user else status
+    return replace(status, stopped_by=await surface.people.get_name(user)) if user else status
 
 
-async def room_now(surface: Surface, incidents: Sequence[OpenIncident]) -> Room | None:
+async def get_remaining_room(surface: HandlerContext, incidents: Sequence[OpenIncident]) -> BrakeHeadroom | None:
     """How much may be changed now; None where nothing can be run anyway."""
     if surface.approvals is None:
         return None
-    async with storing(), ledger():
-        return await surface.approvals.decisions.room([row.id for row in incidents if row.lifecycle != "closed"])
+    async with guard_store(), translate_ledger_errors():
+        return await surface.approvals.decisions.get_change_allowance([row.id for row in incidents if row.lifecycle != "closed"])
 
 
-async def _pending(surface: Surface, book: Book, incident: str) -> list[Waiting]:
-    records = [record for record in await book.of_incident(incident) if record.state is State.PENDING]
-    origin = (await surface.inbox.origin(incident) if records else None) or Origin()
-    return [Waiting(record, origin.team, origin.channel, origin.thread_ts) for record in records]
+async def _list_incident_pending(surface: HandlerContext, book: LedgerReader, incident: str) -> list[WaitingApproval]:
+    records = [record for record in await book.list_incident_records(incident) if record.state is State.PENDING]
+    origin = (await surface.inbox.get_origin(incident) if records else None) or Origin()
+    return [WaitingApproval(record, origin.team, origin.channel, origin.thread_ts) for record in records]

@@ -9,23 +9,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from bot.policy.channels import ChannelType, Place
-from kb.numbers import count
+from bot.policy.channels import ChannelType, SlackPlace
+from kb.numbers import parse_bounded_count
 
 Payload = Mapping[str, Any]
 """What Bolt hands on. Nobody has the schema but Slack, so it is checked where it is read."""
 
-MOST_FILES = 10
-LARGEST = 1 << 40
+MAX_FILES = 10
+MAX_DECLARED_FILE_BYTES = 1 << 40
 """Bytes of a file, as far as anybody says."""
-_TS = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?")
-SPOKEN = frozenset({"", "file_share", "thread_broadcast"})
+_TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?")
+HUMAN_SUBTYPES = frozenset({"", "file_share", "thread_broadcast"})
 """Subtypes of messages that a person wrote; edits, deletions, joins and bots have others."""
-TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
+CHANNEL_TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SlackFile:
     """A file that came with a message; `url` needs our token."""
 
     id: str
@@ -38,18 +38,18 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class IncomingMessage:
     """A message that somebody wrote. `twin`: it comes a second time, as the other event; `alert`: an alert source wrote it."""
 
     team: str
-    place: Place
+    place: SlackPlace
     ts: str
     thread_ts: str
     user: str
     raw: str
     mention: bool
     twin: bool
-    files: tuple[Sent, ...] = field(default=())
+    files: tuple[SlackFile, ...] = field(default=())
     alert: bool = False
     source: str = ""
     """Of an alert: who wrote it, and where its first attachment leads to."""
@@ -78,62 +78,62 @@ class Arrival:
 
     @property
     def at(self) -> datetime:
-        return moment(self.ts)
+        return parse_slack_timestamp(self.ts)
 
 
-def thread_of(payload: Payload) -> str:
+def get_thread_ts(payload: Payload) -> str:
     """The thread that a click was made in; of a message that is no reply, its own."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
     return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")
 
 
-def moment(ts: str) -> datetime:
+def parse_slack_timestamp(ts: str) -> datetime:
     """A Slack timestamp as a time."""
     return datetime.fromtimestamp(float(ts), UTC)
 
 
-def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> Arrival | None:
+def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> IncomingMessage | None:
     """An Events API payload of type `message` or `app_mention`, unless nobody spoke to be heard. Of bots only `alert_bots` are heard, and
     what they say is meant for us."""
     event: Mapping[str, Any] = body.get("event") or {}
     bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
-    if not _TS.fullmatch(ts):
+    if not _TIMESTAMP_PATTERN.fullmatch(ts):
         return None
     user = str(event.get("user") or bot)
     alert = bot in alert_bots
-    spoken = str(event.get("subtype") or "") in (SPOKEN | {"bot_message"} if alert else SPOKEN)
+    spoken = str(event.get("subtype") or "") in (HUMAN_SUBTYPES | {"bot_message"} if alert else HUMAN_SUBTYPES)
     if not (user and ts and channel and spoken) or user == bot_user or (bot and not alert):
         return None
     team = str(body.get("team_id") or event.get("team") or "")
     kind = str(event.get("channel_type") or "")
-    raw = whole_text(event) if alert else str(event.get("text") or "")
+    raw = get_full_text(event) if alert else str(event.get("text") or "")
     called = event.get("type") == "app_mention"
-    return Arrival(
+    return IncomingMessage(
         team=team,
-        place=Place(team, channel, cast(ChannelType, kind if kind in TYPES else ""), bool(body.get("is_ext_shared_channel"))),
+        place=SlackPlace(team, channel, cast(ChannelType, kind if kind in CHANNEL_TYPES else ""), bool(body.get("is_ext_shared_channel"))),
         ts=ts,
         thread_ts=str(event.get("thread_ts") or ""),
         user=user,
         raw=raw,
         mention=alert or called or f"<@{bot_user}>" in raw or kind == "im",
         twin=not called and f"<@{bot_user}>" in raw and kind not in ("im", "mpim"),
-        files=read_files(event),
+        files=parse_files(event),
         alert=alert,
-        source=f"{bot} {_link(event)}" if alert else "",
+        source=f"{bot} {_get_first_link(event)}" if alert else "",
         us=bot_user,
         user_team=str(event.get("user_team") or ""),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class EditedMessage:
     """A message with a mention, as it reads now; `called_before`: it mentioned us before it was edited, too."""
 
-    now: Arrival
+    now: IncomingMessage
     called_before: bool
 
 
-def read_edit(body: Mapping[str, Any], bot_user: str) -> Rewritten | None:
+def parse_edit(body: Mapping[str, Any], bot_user: str) -> EditedMessage | None:
     """An Events API payload of an edit, where a person changed words that mention us, or that do now. Slack tells of unfurled links in
     the same way: no word changed, nobody wrote. It comes once, so no other event is to be waited for."""
     event: Mapping[str, Any] = body.get("event") or {}
@@ -141,14 +141,14 @@ def read_edit(body: Mapping[str, Any], bot_user: str) -> Rewritten | None:
         return None
     message, before = event.get("message") or {}, event.get("previous_message") or {}
     same = {key: event.get(key) for key in ("channel", "channel_type")} | {"type": "message"}
-    now = read_message({**body, "event": {**message, **same}}, bot_user)
+    now = parse_message({**body, "event": {**message, **same}}, bot_user)
     if now is None or not now.mention or now.place.type == "im" or message.get("text") == before.get("text"):
         return None
-    return Rewritten(replace(now, twin=False), f"<@{bot_user}>" in str(before.get("text") or ""))
+    return EditedMessage(replace(now, twin=False), f"<@{bot_user}>" in str(before.get("text") or ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletedMessage:
     """The first message of a thread that is no more."""
 
     team: str
@@ -156,7 +156,7 @@ class Deletion:
     ts: str
 
 
-def read_deletion(body: Mapping[str, Any]) -> Deletion | None:
+def parse_deletion(body: Mapping[str, Any]) -> DeletedMessage | None:
     """Slack tells of it as a deletion, or, where there are replies, as a change into a tombstone. Of a reply it is nobody's business."""
     event: Mapping[str, Any] = body.get("event") or {}
     message = event.get("message") or {}
@@ -166,29 +166,29 @@ def read_deletion(body: Mapping[str, Any]) -> Deletion | None:
     ts, root = str(message.get("ts") or event.get("deleted_ts") or ""), (event.get("previous_message") or {}).get("thread_ts")
     if not ts or (root and root != ts):
         return None
-    return Deletion(str(body.get("team_id") or event.get("team") or ""), str(event.get("channel") or ""), ts)
+    return DeletedMessage(str(body.get("team_id") or event.get("team") or ""), str(event.get("channel") or ""), ts)
 
 
-def read_files(message: Mapping[str, Any]) -> tuple[Sent, ...]:
+def parse_files(message: Mapping[str, Any]) -> tuple[SlackFile, ...]:
     """The files of a message, the first ten."""
     rows = [row for row in message.get("files") or [] if isinstance(row, Mapping)]
     return tuple(
-        Sent(
+        SlackFile(
             str(row.get("id") or ""),
             str(row.get("name") or row.get("title") or "file"),
-            count(row.get("size"), LARGEST),
+            parse_bounded_count(row.get("size"), MAX_DECLARED_FILE_BYTES),
             str(row.get("url_private") or ""),
         )
-        for row in rows[:MOST_FILES]
+        for row in rows[:MAX_FILES]
     )
 
 
-def _link(message: Mapping[str, Any]) -> str:
+def _get_first_link(message: Mapping[str, Any]) -> str:
     rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
     return str(rows[0].get("title_link") or "")[:1000] if rows else ""
 
 
-def whole_text(message: Mapping[str, Any]) -> str:
+def get_full_text(message: Mapping[str, Any]) -> str:
     """What a message says, also when an alerting bot wrote it as attachments."""
     rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
     more = [str(row.get(key) or "") for row in rows for key in ("pretext", "title", "text")] if rows else []

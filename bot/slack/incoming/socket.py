@@ -11,67 +11,67 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 
 from bot.refusal import Refusal
-from bot.settings import PREFIX
-from bot.slack.context import Surface
-from bot.slack.incoming.listeners import Door, slack_app
-from bot.slack.pace import SlackCrowded
+from bot.settings import ENV_PREFIX
+from bot.slack.context import HandlerContext
+from bot.slack.incoming.listeners import TenantHandlers, build_slack_app
+from bot.slack.pace import SlackTurnTimeout
 
 log = structlog.get_logger()
 
 
-TRIES, PAUSE = 24, 5.0
+MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0
 """How often we ask to be let in while Slack has no turn for us, and how many seconds apart."""
 
 
-async def let_in(surface: Surface, door: Door | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncApp:
+async def build_app_with_retries(surface: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncApp:
     """Slack refuses everybody for a minute now and then: a front end that starts then waits."""
-    for left in range(TRIES, -1, -1):
+    for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
-            return await slack_app(surface, door)
-        except (SlackCrowded, SlackApiError) as why:
-            crowded = isinstance(why, SlackCrowded) or why.response["error"] == "ratelimited"
+            return await build_slack_app(surface, door)
+        except (SlackTurnTimeout, SlackApiError) as why:
+            crowded = isinstance(why, SlackTurnTimeout) or why.response["error"] == "ratelimited"
             if not crowded or not left:
                 raise
             log.warning("slack.waiting", why=str(why)[:200])
-            await pause(PAUSE)
+            await pause(CONNECT_PAUSE_SECONDS)
     raise AssertionError("the last try ends it")
 
 
-async def ready_app(surface: Surface, door: Door | None = None) -> AsyncApp:
+async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
     """The app, let in. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
     try:
-        return await let_in(surface, door)
+        return await build_app_with_retries(surface, door)
     except SlackApiError as why:
-        raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
-    except (OSError, SlackCrowded) as why:
-        raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+        raise Refusal(f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
+    except (OSError, SlackTurnTimeout) as why:
+        raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
 
 
-class Connects(Protocol):
+class SocketConnection(Protocol):
     """As slack_bolt's handler does."""
 
     async def connect_async(self) -> None: ...
 
 
-async def connected(handler: Connects, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
     """Connect; where Slack has no turn for that call either, as patiently as `let_in`. Raises Refusal when it had none for minutes."""
-    for left in range(TRIES, -1, -1):
+    for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             await handler.connect_async()
-        except SlackCrowded as why:
+        except SlackTurnTimeout as why:
             if not left:
-                raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+                raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
             log.warning("slack.waiting", why=str(why)[:200])
-            await pause(PAUSE)
+            await pause(CONNECT_PAUSE_SECONDS)
         else:
             return
 
 
 @contextlib.asynccontextmanager
-async def listening(surface: Surface, app_token: str, door: Door | None = None) -> AsyncIterator[None]:
-    """Connected. Raises Refusal as `ready_app` does."""
-    handler = AsyncSocketModeHandler(await ready_app(surface, door), app_token)
-    await connected(handler)
+async def run_socket_mode(surface: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
+    """Connected. Raises Refusal as `build_app_or_refuse` does."""
+    handler = AsyncSocketModeHandler(await build_app_or_refuse(surface, door), app_token)
+    await connect_with_retries(handler)
     try:
         yield
     finally:

@@ -9,75 +9,75 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.incoming.grammar import people_see
-from bot.slack.incoming.payloads import MOST_FILES, Payload, Sent, read_files, whole_text
-from kb.numbers import seconds
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.incoming.grammar import render_plain_text
+from bot.slack.incoming.payloads import MAX_FILES, Payload, SlackFile, parse_files, get_full_text
+from kb.numbers import parse_seconds
 
-PAGE, MOST_PAGES = 200, 5
-LATEST = 1e10
-MOST_WORDS, MOST_TEXT = 3000, 200_000
+PAGE_SIZE, MAX_PAGES = 200, 5
+MAX_TIMESTAMP_SECONDS = 1e10
+MAX_PROSE_CHARS, MAX_TOTAL_CHARS = 3000, 200_000
 """Characters: of words, so that those of whoever called us still fit an item, and of everything with what was pasted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierMessages:
     """What came before, as people see it, and the files that came with it."""
 
     text: str = ""
-    files: tuple[Sent, ...] = ()
+    files: tuple[SlackFile, ...] = ()
 
 
-async def earlier(client: AsyncWebClient, where: Mapping[str, Any] | None, us: str) -> Earlier:
+async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any] | None, us: str) -> EarlierMessages:
     """The messages of the thread `where` = {channel, ts, upto} before `upto`; nothing without one. What Slack refuses is said in the text."""
     if not where:
-        return Earlier()
+        return EarlierMessages()
     try:
-        messages, more = await _messages(client, str(where["channel"]), str(where["ts"]), str(where.get("upto") or ""))
-    except SLACK_TROUBLE as trouble:
-        return Earlier(f"[the beginning of this thread could not be read: {short(trouble)}]")
-    said = told([message for message in messages if not us or message.get("user") != us])
+        messages, more = await _fetch_messages(client, str(where["channel"]), str(where["ts"]), str(where.get("upto") or ""))
+    except SLACK_ERRORS as trouble:
+        return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+    said = combine_messages([message for message in messages if not us or message.get("user") != us])
     note = f"\n\n[only the first {len(messages):,} messages of this thread were read]" if more else ""
-    return Earlier(said.text + note, said.files)
+    return EarlierMessages(said.text + note, said.files)
 
 
-async def _messages(client: AsyncWebClient, channel: str, ts: str, upto: str) -> tuple[list[Payload], bool]:
+async def _fetch_messages(client: AsyncWebClient, channel: str, ts: str, upto: str) -> tuple[list[Payload], bool]:
     """Oldest first, and whether there are more than we take."""
     found: list[Payload] = []
     cursor = ""
-    for _ in range(MOST_PAGES):
-        answer = await client.conversations_replies(channel=channel, ts=ts, limit=PAGE, latest=upto or None, cursor=cursor or None)
-        found += [row for row in answer.get("messages") or [] if not upto or _at(row) < (seconds(upto, LATEST) or 0)]
+    for _ in range(MAX_PAGES):
+        answer = await client.conversations_replies(channel=channel, ts=ts, limit=PAGE_SIZE, latest=upto or None, cursor=cursor or None)
+        found += [row for row in answer.get("messages") or [] if not upto or _get_timestamp(row) < (parse_seconds(upto, MAX_TIMESTAMP_SECONDS) or 0)]
         cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
         if not cursor:
             break
     return found, bool(cursor)
 
 
-def told(messages: Sequence[Payload]) -> Earlier:
+def combine_messages(messages: Sequence[Payload]) -> EarlierMessages:
     """The first message and as many of the latest as fit, in order; how many are left out stands where they would."""
     if not messages:
-        return Earlier()
-    texts = [people_see(whole_text(message)) for message in messages]
-    words, room = MOST_WORDS - _words(texts[0]), MOST_TEXT - len(texts[0])
+        return EarlierMessages()
+    texts = [render_plain_text(get_full_text(message)) for message in messages]
+    words, room = MAX_PROSE_CHARS - _count_prose_chars(texts[0]), MAX_TOTAL_CHARS - len(texts[0])
     start = len(texts)
-    while start > 1 and _words(texts[start - 1]) <= words and len(texts[start - 1]) <= room:
+    while start > 1 and _count_prose_chars(texts[start - 1]) <= words and len(texts[start - 1]) <= room:
         start -= 1
-        words, room = words - _words(texts[start]), room - len(texts[start])
+        words, room = words - _count_prose_chars(texts[start]), room - len(texts[start])
     gap = [f"[{start - 1} messages of this thread were left out here]"] if start > 1 else []
-    files = tuple(file for message in messages for file in read_files(message))
-    return Earlier("\n\n".join(part for part in (texts[0][:MOST_TEXT], *gap, *texts[start:]) if part), files[:MOST_FILES])
+    files = tuple(file for message in messages for file in parse_files(message))
+    return EarlierMessages("\n\n".join(part for part in (texts[0][:MAX_TOTAL_CHARS], *gap, *texts[start:]) if part), files[:MAX_FILES])
 
 
-def _at(message: Payload) -> float:
-    return seconds(message.get("ts"), LATEST) or 0
+def _get_timestamp(message: Payload) -> float:
+    return parse_seconds(message.get("ts"), MAX_TIMESTAMP_SECONDS) or 0
 
 
-def _words(text: str) -> int:
+def _count_prose_chars(text: str) -> int:
     """Characters outside pasted blocks."""
     return len("".join(text.split("```")[::2]))
 
 
-def short(trouble: BaseException) -> str:
+def format_slack_error(trouble: BaseException) -> str:
     """Trouble with Slack in a few words."""
     return " ".join(str(trouble).split())[:120] or type(trouble).__name__

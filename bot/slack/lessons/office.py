@@ -6,23 +6,23 @@ from datetime import timedelta
 
 import structlog
 
-from bot.cards.buttons import BadForm, OldButton, Stale
+from bot.cards.buttons import BadForm, OldButton, StaleCard
 from bot.cards.lessons import lesson as card
 from bot.cards.lessons.lesson import LessonEdit
 from bot.desk.inbox import Inbox
-from bot.policy.channels import Place
+from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.context import Surface, storing
-from bot.slack.incoming.payloads import Payload, thread_of
-from bot.slack.outgoing.posts import KeptMessages
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.context import HandlerContext, guard_store
+from bot.slack.incoming.payloads import Payload, get_thread_ts
+from bot.slack.outgoing.posts import EditableMessages
 from bot.slack.people import People
-from bot.store.lessons import Lessons
-from kb.history.lessons import TITLE, WORDS, Lesson, LessonState, accepted, cut, restored, seen_again, twin_of
+from bot.store.lessons import LessonStore
+from kb.history.lessons import MAX_TITLE_CHARS, MAX_TEXT_CHARS, Lesson, LessonState, accept_lesson, shorten_text, restore_lesson, count_seen_again, find_duplicate_lesson
 
 log = structlog.get_logger()
-MARK, CARD = "rackmedic_lesson", "lesson"
-WAIT = timedelta(seconds=12)
+LESSON_EVENT_TYPE, CARD_NAME = "rackmedic_lesson", "lesson"
+LOCK_WAIT = timedelta(seconds=12)
 NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and choose one."
 
 
@@ -30,136 +30,136 @@ NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and c
 class LessonCards:
     """One message a lesson, drawn anew whenever something was decided about it."""
 
-    kept: KeptMessages
+    kept: EditableMessages
     inbox: Inbox
     people: People
     titles: Mapping[str, str]
 
-    async def show(self, lesson: Lesson) -> None:
+    async def update_card(self, lesson: Lesson) -> None:
         """In its incident's thread, as long as that is the operators' own and nobody else reads it."""
-        origin = await self.inbox.origin(lesson.incident)
-        if origin is None or origin.kind != "slack" or not origin.thread_ts or await self.people.shared(origin.channel):
+        origin = await self.inbox.get_origin(lesson.incident)
+        if origin is None or origin.kind != "slack" or not origin.thread_ts or await self.people.is_shared(origin.channel):
             return
-        async with self.kept.cards.alone(lesson.incident, CARD, wait=WAIT) as alone:
+        async with self.kept.cards.hold_lock(lesson.incident, CARD_NAME, wait=LOCK_WAIT) as alone:
             if alone:
                 team, _, user = lesson.by.partition(":")
-                by = await self.people.name(user) if user else team
-                about = {"event_type": MARK, "event_payload": {"lesson": lesson.id}}
-                await self.kept.put(origin, lesson.incident, CARD, card.render(lesson, self.titles, by), about)
+                by = await self.people.get_name(user) if user else team
+                about = {"event_type": LESSON_EVENT_TYPE, "event_payload": {"lesson": lesson.id}}
+                await self.kept.put_message(origin, lesson.incident, CARD_NAME, card.render_lesson(lesson, self.titles, by), about)
 
 
 @dataclass(frozen=True, slots=True)
-class LessonDesk:
+class LessonHandlers:
     """Its buttons and its form, handed to the listeners."""
 
-    surface: Surface
-    lessons: Lessons
+    surface: HandlerContext
+    lessons: LessonStore
     cards: LessonCards
 
-    async def press(self, payload: Payload) -> None:
+    async def handle_click(self, payload: Payload) -> None:
         """A click. Raises Refusal where it counts for nothing; the card is then drawn as things stand."""
-        pressed = card.read(payload)
+        pressed = card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
-        lesson = await self._lesson(pressed.incident)
-        await self.surface.admit(Place(team, channel), user, fresh=True)
-        async with storing():
-            if await self.surface.inbox.find(team, channel, thread_of(payload)) != lesson.incident:
+        lesson = await self._load_lesson(pressed.incident)
+        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        async with guard_store():
+            if await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload)) != lesson.incident:
                 raise OldButton
-            origin = await self.surface.inbox.origin(lesson.incident)
-        await self.surface.allow(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
+            origin = await self.surface.inbox.get_origin(lesson.incident)
+        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
         if pressed.does == "edit":
-            current = await self._undecided(lesson, pressed.item)
-            view = card.form(current, self.surface.offered)
+            current = await self._require_undecided(lesson, pressed.item)
+            view = card.render_lesson_form(current, self.surface.offered)
             await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
             return
         by = f"{team}:{user}"
         if pressed.does == "restore":
-            await self._restore(lesson, by)
+            await self._restore_lesson(lesson, by)
         else:
-            await self._settle(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
+            await self._decide_lesson(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
-    async def submit(self, payload: Payload) -> None:
+    async def handle_submission(self, payload: Payload) -> None:
         """The form, sent. Raises Refusal, and BadForm for what can be mended in it."""
-        edit = card.submitted(payload)
-        lesson = await self._lesson(edit.lesson)
+        edit = card.parse_lesson_form(payload)
+        lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
-        async with storing():
-            origin = await self.surface.inbox.origin(lesson.incident)
+        async with guard_store():
+            origin = await self.surface.inbox.get_origin(lesson.incident)
         if origin is None or origin.team != team:
             raise OldButton
-        await self.surface.admit(Place(team, origin.channel), user, fresh=True)
-        await self.surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+        await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
+        await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         if edit.label not in self.cards.titles:
-            raise BadForm({card.LABEL: "Choose a cause of the taxonomy."})
-        await self._changed(lesson.id, lambda now: _edited(_as_shown(now, edit.digest), edit))
+            raise BadForm({card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
+        await self._change_lesson(lesson.id, lambda now: _apply_edit(_require_as_shown(now, edit.digest), edit))
 
-    async def _settle(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
+    async def _decide_lesson(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
         today = self.surface.clock.now().date()
-        async with storing():
-            twin = twin_of(lesson, await self.lessons.all()) if to == "accepted" else None
+        async with guard_store():
+            twin = find_duplicate_lesson(lesson, await self.lessons.list_lessons()) if to == "accepted" else None
 
         def settled(now: Lesson) -> Lesson:
-            shown = _as_shown(now, digest)
+            shown = _require_as_shown(now, digest)
             if to != "accepted":
                 return shown.model_copy(update={"state": to, "by": by, "settled": today})
             if not shown.label:
                 raise Refusal(NO_CAUSE)
-            return accepted(shown, by, today, twin)
+            return accept_lesson(shown, by, today, twin)
 
-        await self._changed(lesson.id, settled)
+        await self._change_lesson(lesson.id, settled)
         if twin:  # once: of two clicks the later one was refused above
-            await self._changed(twin.id, lambda now: seen_again(now, lesson.seen))
+            await self._change_lesson(twin.id, lambda now: count_seen_again(now, lesson.seen))
 
-    async def _restore(self, lesson: Lesson, by: str) -> None:
+    async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
         today = self.surface.clock.now().date()
 
         def back(now: Lesson) -> Lesson:
             if now.state != "retired":
                 raise Refusal(f"This lesson is {now.state}; only a retired one is brought back.")
-            return restored(now, by, today)
+            return restore_lesson(now, by, today)
 
-        await self._changed(lesson.id, back)
+        await self._change_lesson(lesson.id, back)
 
-    async def _changed(self, lesson: str, change: Callable[[Lesson], Lesson]) -> None:
+    async def _change_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> None:
         """Settled by the store alone; the card follows, also for whoever came too late."""
         try:
-            async with storing():
-                await self.lessons.change(lesson, change)
+            async with guard_store():
+                await self.lessons.update_lesson(lesson, change)
         finally:
-            self.surface.tasks.spawn("lesson_card", self._paint(lesson))
+            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson))
 
-    async def _undecided(self, lesson: Lesson, digest: str) -> Lesson:
+    async def _require_undecided(self, lesson: Lesson, digest: str) -> Lesson:
         try:
-            return _as_shown(lesson, digest)
+            return _require_as_shown(lesson, digest)
         except Refusal:
-            self.surface.tasks.spawn("lesson_card", self._paint(lesson.id))
+            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson.id))
             raise
 
-    async def _lesson(self, lesson: str) -> Lesson:
-        async with storing():
-            row = await self.lessons.get(lesson)
+    async def _load_lesson(self, lesson: str) -> Lesson:
+        async with guard_store():
+            row = await self.lessons.get_lesson(lesson)
         if row is None:
             raise OldButton
         return row
 
-    async def _paint(self, lesson: str) -> None:
+    async def _update_card(self, lesson: str) -> None:
         try:
-            if row := await self.lessons.get(lesson):
-                await self.cards.show(row)
-        except SLACK_TROUBLE as trouble:
+            if row := await self.lessons.get_lesson(lesson):
+                await self.cards.update_card(row)
+        except SLACK_ERRORS as trouble:
             log.warning("lessons.not_painted", lesson=lesson, error=str(trouble)[:200])
 
 
-def _as_shown(now: Lesson, digest: str) -> Lesson:
+def _require_as_shown(now: Lesson, digest: str) -> Lesson:
     """The lesson, if it is still to be decided and as whoever clicked saw it."""
     if now.state != "draft":
         raise Refusal(f"This lesson is {now.state} already; its card says by whom.")
     if now.digest != digest:
-        raise Stale
+        raise StaleCard
     return now
 
 
-def _edited(lesson: Lesson, edit: LessonEdit) -> Lesson:
+def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:
     words = {"description": edit.description, "root_cause": edit.root_cause, "resolution": edit.resolution}
-    clean = {name: cut(text, WORDS) for name, text in words.items()}
-    return lesson.model_copy(update={**clean, "title": cut(edit.title, TITLE), "label": edit.label, "edited": True})
+    clean = {name: shorten_text(text, MAX_TEXT_CHARS) for name, text in words.items()}
+    return lesson.model_copy(update={**clean, "title": shorten_text(edit.title, MAX_TITLE_CHARS), "label": edit.label, "edited": True})

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from bot.actions.queue import behind
+from bot.actions.queue import find_queue_note
 from bot.cards.approvals import files, node_jobs, parts, process, tasks, waiting
-from bot.cards.approvals.card import Shown
-from bot.slack.outgoing.posts import OriginOf, PostedCards
+from bot.cards.approvals.card import ApprovalCardView
+from bot.slack.outgoing.posts import OriginLookup, PostedCards
 from bot.slack.people import People
 from graph.state import Origin
 from kb.redact import redact
-from kb.scan import lines_in
-from tools.acting.cancels import Cancels
-from tools.acting.conditions import ConditionSeen
-from tools.acting.deletes import Deletes
+from kb.scan import split_lines
+from tools.acting.cancels import CancelPreview
+from tools.acting.conditions import ConditionResult
+from tools.acting.deletes import DeletePreview
 from tools.acting.jobs import NodeJobs
 from tools.action import Action
 from tools.clock import Clock
@@ -28,61 +28,61 @@ from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import Record, requesters_of
+from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import State
 
-MOST_TAIL = 12
+MAX_TAIL_LINES = 12
 
 
-async def nothing_told(incident: str) -> Mapping[str, str]:
+async def get_no_notes(incident: str) -> Mapping[str, str]:
     """Nobody waits."""
     return {}
 
 
-async def nothing_known(incident: str) -> Sequence[Fact]:
+async def get_no_facts(incident: str) -> Sequence[Fact]:
     """No facts."""
     return ()
 
 
-async def cancels_nothing(action: Action) -> Cancels | None:
+async def get_no_cancels(action: Action) -> CancelPreview | None:
     """No action cancels anything."""
     return None
 
 
-async def reads_no_jobs(action: Action) -> NodeJobs | None:
+async def get_no_jobs(action: Action) -> NodeJobs | None:
     """No action disturbs a job."""
     return None
 
 
-async def deletes_nothing(action: Action) -> Deletes | None:
+async def get_no_deletes(action: Action) -> DeletePreview | None:
     """No action deletes anything."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IncidentKnowledge:
     """What is known of an incident: `told` what is noted of it (here what waits for its turn), `facts_of` what it stands on."""
 
-    told: Callable[[str], Awaitable[Mapping[str, str]]] = nothing_told
-    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
+    told: Callable[[str], Awaitable[Mapping[str, str]]] = get_no_notes
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ApprovalCardSources:
     """What the cards are rendered from. `group_of` is the approver group of a place, or of the sets that decide instead; `warning` stands on every card."""
 
-    record_of: Callable[[str], Awaitable[Record]]
-    of_incident: Callable[[str], Awaitable[list[Record]]]
-    origin_of: OriginOf
+    record_of: Callable[[str], Awaitable[ActionRecord]]
+    of_incident: Callable[[str], Awaitable[list[ActionRecord]]]
+    origin_of: OriginLookup
     bound: Mapping[str, ChannelRow]
     group_of: Callable[[Origin, Sequence[str]], str]
     evidence: EvidenceStore
     clock: Clock
-    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
-    would_delete: Callable[[Action], Awaitable[Deletes | None]] = deletes_nothing
-    would_cancel: Callable[[Action], Awaitable[Cancels | None]] = cancels_nothing
-    node_jobs: Callable[[Action], Awaitable[NodeJobs | None]] = reads_no_jobs
-    known: Known = field(default_factory=Known)
+    dry_run: Callable[[Action], Awaitable[Sequence[ConditionResult]]]
+    would_delete: Callable[[Action], Awaitable[DeletePreview | None]] = get_no_deletes
+    would_cancel: Callable[[Action], Awaitable[CancelPreview | None]] = get_no_cancels
+    node_jobs: Callable[[Action], Awaitable[NodeJobs | None]] = get_no_jobs
+    known: IncidentKnowledge = field(default_factory=IncidentKnowledge)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
 
@@ -92,89 +92,89 @@ WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}
 
 
 @dataclass(frozen=True, slots=True)
-class Viewer:
+class ApprovalCardLoader:
     """`shown` of any record; `note` and `keep` are about one action."""
 
     cards: PostedCards
     people: People
-    sources: Sources
+    sources: ApprovalCardSources
 
-    async def shown(self, origin: Origin, record: Record) -> Shown:
+    async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
         """Everything that a card of this action shows."""
-        seen, at = _read_seen(await self.note(record, "seen"))
-        return Shown(
+        seen, at = _parse_seen(await self.get_note(record, "seen"))
+        return ApprovalCardView(
             record,
             group=self.sources.group_of(origin, record.terms.sets),
-            names=await self._names(record),
+            names=await self._get_names(record),
             seen=seen,
             seen_at=at,
-            began=await self._began(record),
-            held=await self.note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
-            tail=await self._tail(record),
-            known=json.loads(await self.note(record, "known") or "[]"),
+            began=await self._get_start_time(record),
+            held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
+            tail=await self._read_output_tail(record),
+            known=json.loads(await self.get_note(record, "known") or "[]"),
             warning=self.sources.warning,
         )
 
-    async def queued(self, records: Sequence[Record]) -> waiting.Queued | None:
+    async def get_queued(self, records: Sequence[ActionRecord]) -> waiting.QueuedHosts | None:
         """What waits for its turn behind a card with these actions."""
         first = records[0].action
-        return waiting.read(behind(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records]))
+        return waiting.parse_queue_note(find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records]))
 
-    async def look(self, record: Record) -> None:
+    async def gather_preview(self, record: ActionRecord) -> None:
         """A dry run of its conditions, and what is known of the jobs, the process or the files that it hits; once."""
-        await asyncio.gather(self._look_beside(record), self._rehearse(record))
+        await asyncio.gather(self._note_known_effects(record), self._note_dry_run(record))
 
-    async def _look_beside(self, record: Record) -> None:
-        if await self.note(record, "known"):
+    async def _note_known_effects(self, record: ActionRecord) -> None:
+        if await self.get_note(record, "known"):
             return
         jobs = await self.sources.node_jobs(record.action)
-        known = [*(node_jobs.known_of(jobs) if jobs is not None else ()), *await self._known_of(record.action)]
+        known = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
         if known:
-            await self.keep(record, "known", json.dumps(known))
+            await self.set_note(record, "known", json.dumps(known))
 
-    async def _known_of(self, action: Action) -> process.Rows:
+    async def _list_known_effects(self, action: Action) -> process.KnownRows:
         """What only a remedy of its kind has to tell: its process, its files or its tasks."""
-        if action.remedy in process.ENDS:
-            return process.known_of(action, await self.sources.known.facts_of(action.incident))
+        if action.remedy in process.PROCESS_REMEDIES:
+            return process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
         if (seen := await self.sources.would_delete(action)) is not None:
-            return files.known_of(seen)
+            return files.build_file_rows(seen)
         ends = await self.sources.would_cancel(action)
-        return tasks.known_of(ends) if ends is not None else ()
+        return tasks.build_task_rows(ends) if ends is not None else ()
 
-    async def _rehearse(self, record: Record) -> None:
-        if not await self.note(record, "seen"):
+    async def _note_dry_run(self, record: ActionRecord) -> None:
+        if not await self.get_note(record, "seen"):
             rows = await self.sources.dry_run(record.action)
             at = self.sources.clock.now().isoformat()
-            await self.keep(record, "seen", json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]}))
+            await self.set_note(record, "seen", json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]}))
 
-    async def note(self, record: Record, name: str) -> str:
+    async def get_note(self, record: ActionRecord, name: str) -> str:
         """What is noted of it; empty where nothing is."""
         return await self.cards.get(record.action.incident, f"{name}:{record.approval}")
 
-    async def keep(self, record: Record, name: str, value: str) -> None:
+    async def set_note(self, record: ActionRecord, name: str, value: str) -> None:
         """Note it."""
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
-    async def _names(self, record: Record) -> dict[str, str]:
-        asked = set(parts.deciders(record)[: parts.MOST_NAMED])
-        people = {vote.voter for vote in record.votes} | asked | requesters_of(record.action) | {record.ended_by}
-        return {who: await self.people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+    async def _get_names(self, record: ActionRecord) -> dict[str, str]:
+        asked = set(parts.list_policy_deciders(record)[: parts.MAX_NAMED_PEOPLE])
+        people = {vote.voter for vote in record.votes} | asked | list_requesters(record.action) | {record.ended_by}
+        return {who: await self.people.get_name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
 
-    async def _began(self, record: Record) -> datetime | None:
+    async def _get_start_time(self, record: ActionRecord) -> datetime | None:
         """When it was first seen running."""
         if record.state is not State.EXECUTING:
             return None
-        if not (began := await self.note(record, "began")):
-            await self.keep(record, "began", began := self.sources.clock.now().isoformat())
+        if not (began := await self.get_note(record, "began")):
+            await self.set_note(record, "began", began := self.sources.clock.now().isoformat())
         return datetime.fromisoformat(began)
 
-    async def _tail(self, record: Record) -> list[str]:
-        text = await self.sources.evidence.get(record.output) if record.output else None
-        return [line for line in lines_in(text or "") if line.strip()][-MOST_TAIL:]
+    async def _read_output_tail(self, record: ActionRecord) -> list[str]:
+        text = await self.sources.evidence.get_text(record.output) if record.output else None
+        return [line for line in split_lines(text or "") if line.strip()][-MAX_TAIL_LINES:]
 
 
-def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:
+def _parse_seen(note: str) -> tuple[list[ConditionResult], datetime | None]:
     if not note:
         return [], None
     kept: dict[str, Any] = json.loads(note)
-    return [ConditionSeen(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])
+    return [ConditionResult(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])

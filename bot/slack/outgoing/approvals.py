@@ -19,180 +19,180 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import outcomes, shared_card
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
 from bot.policy import channels
-from bot.policy.approvals import Rights, can_still_be_decided
-from bot.policy.channels import Place
-from bot.slack.client import said
-from bot.slack.outgoing.approval_view import Known, Sources, Viewer
-from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
-from bot.slack.outgoing.shared_cards import Batches
-from bot.slack.pace import Urgency, urgent
+from bot.policy.approvals import ApprovalRights, can_still_be_decided
+from bot.policy.channels import SlackPlace
+from bot.slack.client import build_message_args
+from bot.slack.outgoing.approval_view import IncidentKnowledge, ApprovalCardSources, ApprovalCardLoader
+from bot.slack.outgoing.living import StatusMessages
+from bot.slack.outgoing.posts import POSTING, IdempotentPoster, OriginLookup, PostedCards
+from bot.slack.outgoing.shared_cards import CardBatches
+from bot.slack.pace import Urgency, with_urgency
 from bot.slack.people import People
-from graph.ports import Ports
-from graph.state import Incident, Origin
-from tools.acting.cancels import would_cancel
-from tools.acting.deletes import would_delete
+from graph.ports import GraphContext
+from graph.state import IncidentState, Origin
+from tools.acting.cancels import preview_cancel
+from tools.acting.deletes import preview_delete
 from tools.acting.dry_run import dry_run
 from tools.acting.jobs import read_node_jobs
-from tools.ledger.book import Book
-from tools.ledger.record import Record, Refused
-from tools.ledger.states import TERMINAL, State
+from tools.ledger.book import LedgerReader
+from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.states import TERMINAL_STATES, State
 from tools.transport import Transport
 
 log = structlog.get_logger()
-METADATA = "rackmedic_approval"
-CARD, REMIND, OUTCOME = "card", "remind", "outcome"
-GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
+APPROVAL_EVENT_TYPE = "rackmedic_approval"
+CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+PERMANENT_SLACK_ERRORS = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
 """Slack will never take it: trying again is no use."""
 
 
-class BeingPosted(Exception):
+class CardPostInProgress(Exception):
     """Another process posts this card at this moment, with our action on it. Whoever asked asks again later."""
 
 
 class ActionCards:
-    """`bot.actions.driver.Show` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
+    """`bot.actions.driver.ActionCardPublisher` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
 
-    def __init__(self, client: AsyncWebClient, cards: PostedCards, people: People, sources: Sources, living: LivingMessages) -> None:
+    def __init__(self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, living: StatusMessages) -> None:
         self._client, self._cards, self._people, self.sources, self._living = client, cards, people, sources, living
-        self._once, self._batches, self._viewer = Once(client, cards), Batches(cards), Viewer(cards, people, sources)
+        self._once, self._batches, self._viewer = IdempotentPoster(client, cards), CardBatches(cards), ApprovalCardLoader(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def approval(self, record: Record, incident_state: Incident) -> None:
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
         """Post the card, or join one of its kind, with what a dry run of its conditions sees."""
         origin = await self.sources.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
-        batch = await self._batches.join(record, await self._beside(record), self.sources.clock.now())
-        async with self._lock(f"look at {batch}"):
-            await asyncio.gather(*(self._viewer.look(row) for row in await self._rows(record, batch)))
-        await self._show(record, CARD)
+        batch = await self._batches.join_batch(record, await self._list_other_records(record), self.sources.clock.now())
+        async with self._get_lock(f"look at {batch}"):
+            await asyncio.gather(*(self._viewer.gather_preview(row) for row in await self._load_records(record, batch)))
+        await self._show_card(record, CARD_KIND)
 
-    async def changed(self, record: Record) -> None:
+    async def update_card(self, record: ActionRecord) -> None:
         """Bring the card up to date."""
-        await self._show(record, CARD)
+        await self._show_card(record, CARD_KIND)
 
-    async def held(self, record: Record, why: str) -> None:
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         """Say on the card why an approved action waits."""
-        await self._viewer.keep(record, "held", why)
-        await self._show(record, CARD)
+        await self._viewer.set_note(record, "held", why)
+        await self._show_card(record, CARD_KIND)
 
-    async def contact(self, record: Record, says: str) -> None:
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
         """Say on the card of a running action that its host does not answer."""
-        await self._viewer.keep(record, "contact", says)
-        await self._show(record, CARD)
+        await self._viewer.set_note(record, "contact", says)
+        await self._show_card(record, CARD_KIND)
 
-    async def outcome(self, record: Record) -> None:
+    async def post_outcome(self, record: ActionRecord) -> None:
         """Say on the card how it ended, and below it where nobody else would: what is in doubt waits for somebody to look."""
-        await self._show(record, CARD)
-        await self._show(record, OUTCOME)
+        await self._show_card(record, CARD_KIND)
+        await self._show_card(record, OUTCOME_KIND)
 
-    async def remind(self, record: Record) -> None:
+    async def post_reminder(self, record: ActionRecord) -> None:
         """Call the approvers once more."""
-        await self._show(record, REMIND)
+        await self._show_card(record, REMINDER_KIND)
 
-    async def known(self, record: Record) -> Sequence[tuple[str, str]]:
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
         """Return what is stored with the card."""
-        return [(str(name), str(value)) for name, value in json.loads(await self._viewer.note(record, "known") or "[]")]
+        return [(str(name), str(value)) for name, value in json.loads(await self._viewer.get_note(record, "known") or "[]")]
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
-    async def _show(self, record: Record, what: str) -> None:
-        batch = await self._batches.of(record.action)
-        async with self._lock(batch):
+    async def _show_card(self, record: ActionRecord, what: str) -> None:
+        batch = await self._batches.get_batch(record.action)
+        async with self._get_lock(batch):
             try:
-                with urgent(Urgency.DECISION):
-                    await self._do(record, batch, what)
+                with with_urgency(Urgency.DECISION):
+                    await self._render_and_post(record, batch, what)
             except SlackApiError as trouble:
-                if trouble.response["error"] not in GONE:
+                if trouble.response["error"] not in PERMANENT_SLACK_ERRORS:
                     raise
                 log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
-        await self._living.refresh(record.action.incident)
+        await self._living.refresh_message(record.action.incident)
 
-    def _lock(self, name: str) -> asyncio.Lock:
+    def _get_lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
 
-    async def _do(self, record: Record, batch: str, what: str) -> None:
+    async def _render_and_post(self, record: ActionRecord, batch: str, what: str) -> None:
         origin = await self.sources.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
-        if what == CARD:
-            await self._paint(origin, record, batch)
+        if what == CARD_KIND:
+            await self._paint_card(origin, record, batch)
             return
-        shown = await self._all(origin, record, batch)
+        shown = await self._load_card_data(origin, record, batch)
         own = next((one for one in shown if one.record.approval == record.approval), shown[0])
-        if what == REMIND and can_still_be_decided(own.record, self.sources.clock.now()):
-            await self._post(origin, record, REMIND, batch, outcomes.remind(own) if len(shown) == 1 else outcomes.remind_all(shown))
-        if what == OUTCOME and own.record.state is State.UNKNOWN:
-            await self._post(
-                origin, record, f"{OUTCOME}:{own.record.state}", record.approval, outcomes.render(own, among_others=len(shown) > 1)
+        if what == REMINDER_KIND and can_still_be_decided(own.record, self.sources.clock.now()):
+            await self._post_once(origin, record, REMINDER_KIND, batch, outcomes.render_reminder(own) if len(shown) == 1 else outcomes.render_shared_reminder(shown))
+        if what == OUTCOME_KIND and own.record.state is State.UNKNOWN:
+            await self._post_once(
+                origin, record, f"{OUTCOME_KIND}:{own.record.state}", record.approval, outcomes.render_outcome(own, among_others=len(shown) > 1)
             )
 
-    async def _paint(self, origin: Origin, record: Record, batch: str) -> None:
+    async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
         """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
-        incident, name, painted = record.action.incident, f"{CARD}:{batch}", ""
+        incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
         while True:
-            shown = await self._all(origin, record, batch)
+            shown = await self._load_card_data(origin, record, batch)
             before = await self._cards.get(incident, name)
-            if not before and all(one.record.state in TERMINAL for one in shown):
+            if not before and all(one.record.state in TERMINAL_STATES for one in shown):
                 return
-            card = await self._for(origin, approval.render(shown[0]) if len(shown) == 1 else shared_card.render(shown, self.sources.brakes))
+            card = await self._redact_for_channel(origin, approval.render_approval_card(shown[0]) if len(shown) == 1 else shared_card.render_shared_card(shown, self.sources.brakes))
             looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
             if looks == painted:
                 return
-            ts = before if before not in ("", POSTING) else await self._first(origin, incident, batch, card, looks)
+            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, looks)
             if looks != await self._cards.get(incident, f"looks:{batch}"):
-                await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
+                await self._client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
                 await self._cards.set(incident, f"looks:{batch}", looks)
             painted = looks
 
-    async def _first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
+    async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
         """Post the card; one that is posted meanwhile, or was before a crash, shows something older."""
-        async with self._alone(incident, name := f"{CARD}:{batch}"):
+        async with self._hold_card_lock(incident, name := f"{CARD_KIND}:{batch}"):
             new = not await self._cards.get(incident, name)
-            ts = await self._once.post(origin, incident, name, card, _metadata(batch, CARD))
+            ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
             if new:
                 await self._cards.set(incident, f"looks:{batch}", looks)
             return ts
 
-    async def _post(self, origin: Origin, record: Record, what: str, about: str, card: Card) -> str:
+    async def _post_once(self, origin: Origin, record: ActionRecord, what: str, about: str, card: Card) -> str:
         incident = record.action.incident
-        async with self._alone(incident, name := f"{what}:{about}"):
-            return await self._once.post(origin, incident, name, await self._for(origin, card), _metadata(about, what))
+        async with self._hold_card_lock(incident, name := f"{what}:{about}"):
+            return await self._once.post_once(origin, incident, name, await self._redact_for_channel(origin, card), _build_metadata(about, what))
 
     @asynccontextmanager
-    async def _alone(self, incident: str, name: str) -> AsyncIterator[None]:
+    async def _hold_card_lock(self, incident: str, name: str) -> AsyncIterator[None]:
         """Actions of one card may be driven by different processes; one of them posts."""
-        async with self._cards.alone(incident, name) as alone:
+        async with self._cards.hold_lock(incident, name) as alone:
             if not alone:
-                raise BeingPosted(BeingPosted.__doc__)
+                raise CardPostInProgress(CardPostInProgress.__doc__)
             yield
 
-    async def _for(self, origin: Origin, card: Card) -> Card:
+    async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
         """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
         try:
-            shared = await self._people.shared(origin.channel)
-            channels.serve(Place(origin.team, origin.channel, shared=shared), self.sources.bound)
-        except channels.NotServed as no:
-            return notes.refused(str(no))
+            shared = await self._people.is_shared(origin.channel)
+            channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
+        except channels.ChannelNotServed as no:
+            return notes.render_refusal(str(no))
         return card
 
     # -- what is on a card ------------------------------------------------------------------------------------------
 
-    async def _all(self, origin: Origin, record: Record, batch: str) -> list[Shown]:
+    async def _load_card_data(self, origin: Origin, record: ActionRecord, batch: str) -> list[ApprovalCardView]:
         """Every action on the card, as it is now."""
-        rows = await self._rows(record, batch)
-        queued = await self._viewer.queued(rows)
-        return [replace(await self._viewer.shown(origin, row), queued=queued) for row in rows]
+        rows = await self._load_records(record, batch)
+        queued = await self._viewer.get_queued(rows)
+        return [replace(await self._viewer.load_card_data(origin, row), queued=queued) for row in rows]
 
-    async def _rows(self, record: Record, batch: str) -> list[Record]:
+    async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
         """Their records as the ledger has them now. One that cannot be read is left out, unless it is the one that we were told of."""
-        found: list[Record] = []
-        for name in await self._batches.rows(record.action.incident, batch):
+        found: list[ActionRecord] = []
+        for name in await self._batches.list_approvals(record.action.incident, batch):
             try:
                 found.append(await self.sources.record_of(name))
             except Refused as why:
@@ -200,7 +200,7 @@ class ActionCards:
                 found += [record] if name == record.approval else []
         return found or [record]
 
-    async def _beside(self, record: Record) -> list[Record]:
+    async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
         """What else the incident put up; nothing where that cannot be read."""
         try:
             return await self.sources.of_incident(record.action.incident)
@@ -209,41 +209,41 @@ class ActionCards:
             return []
 
 
-def _metadata(about: str, what: str) -> dict[str, object]:
+def _build_metadata(about: str, what: str) -> dict[str, object]:
     """By which a message of ours is found again after a crash."""
-    return {"event_type": METADATA, "event_payload": {"approval": about, "what": what}}
+    return {"event_type": APPROVAL_EVENT_TYPE, "event_payload": {"approval": about, "what": what}}
 
 
-def cards_over(
+def build_action_cards(
     client: AsyncWebClient,
     cards: PostedCards,
     people: People,
-    origin_of: OriginOf,
-    known: Known,
-    ports: Ports,
+    origin_of: OriginLookup,
+    known: IncidentKnowledge,
+    ports: GraphContext,
     transport: Transport,
-    living: LivingMessages,
-) -> Callable[[Book, Rights, str], ActionCards]:
-    """The cards, once the ledger is open (`bot.run.actions.ShowOf`)."""
+    living: StatusMessages,
+) -> Callable[[LedgerReader, ApprovalRights, str], ActionCards]:
+    """The cards, once the ledger is open (`bot.run.actions.ActionCardsFactory`)."""
 
-    def show(book: Book, rights: Rights, warning: str) -> ActionCards:
-        sources = Sources(
-            record_of=book.record,
-            of_incident=book.of_incident,
+    def show(book: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
+        sources = ApprovalCardSources(
+            record_of=book.get_record,
+            of_incident=book.list_incident_records,
             origin_of=origin_of,
-            bound=channels.bindings(ports.inventory.channels),
-            group_of=rights.group_of,
+            bound=channels.build_channel_bindings(ports.inventory.channels),
+            group_of=rights.get_mention_group,
             evidence=ports.evidence,
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
-            would_delete=lambda action: would_delete(action, transport),
-            would_cancel=lambda action: would_cancel(action, transport),
+            would_delete=lambda action: preview_delete(action, transport),
+            would_cancel=lambda action: preview_cancel(action, transport),
             node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
             known=known,
             brakes=book.brakes,
             warning=warning,
         )
-        living.reads(records_of=book.of_incident)
+        living.set_sources(records_of=book.list_incident_records)
         return ActionCards(client, cards, people, sources, living)
 
     return show

@@ -13,87 +13,87 @@ import structlog
 
 from bot.cards.blocks import Card
 from bot.cards.customers import answers, before, inside, living
-from bot.cards.customers.phrases import phrase
-from bot.cards.customers.reader import reader_of
-from bot.cards.customers.view import CustomerView, Known, customer_view, nothing_known
-from bot.desk.desk import Board
+from bot.cards.customers.phrases import get_phrase
+from bot.cards.customers.reader import build_tenant_view_context
+from bot.cards.customers.view import TenantView, SlotValueLookup, build_tenant_view, get_no_slot_values
+from bot.desk.desk import ReportPublisher
 from bot.desk.inbox import Inbox
-from bot.policy.channels import customers_row
-from bot.postmortem.gather import CustomerSide
-from bot.slack.client import SLACK_TROUBLE, SlackClient, post
-from bot.slack.outgoing.living import BeingPainted, no_records, no_state
-from bot.slack.outgoing.posts import KeptMessages, Once, Unsettled
+from bot.policy.channels import find_tenant_channel
+from bot.postmortem.gather import TenantReportContext
+from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.outgoing.living import UpdateInProgress, get_no_records, get_no_state
+from bot.slack.outgoing.posts import EditableMessages, IdempotentPoster, PendingMessages
 from bot.slack.outgoing.roots import ThreadRoots
 from bot.slack.people import People
-from bot.tasks import InOrder
+from bot.tasks import KeyedLocks
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said, said_of
-from graph.earlier import Recalled, Sought
-from graph.incident.visible import visible_hosts
-from graph.ports import Progress, nothing_kept
+from graph.conversation.said import ParsedMessage, get_parsed_message
+from graph.earlier import ClosedIncidentMatches, ClosedIncidentQuery
+from graph.incident.visible import list_visible_hosts
+from graph.ports import Progress, find_no_closed_incidents
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, SIDE_KEY, TenantThread, IncidentState, InboxItem, Origin
 from kb.customers.words import CustomerWords
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow, Inventory
-from tools.ledger.record import Record, Refused
+from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
-ROOT, QUOTE, LIVING, MOVED = "rackmedic_customer_root", "rackmedic_customer_said", "rackmedic_customer", "rackmedic_customer_moved"
-PATIENCE = timedelta(seconds=12)
-TAKEN_BACK = "customer_withdrawn"
+ROOT_EVENT_TYPE, QUOTE_EVENT_TYPE, STATUS_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_customer_root", "rackmedic_customer_said", "rackmedic_customer", "rackmedic_customer_moved"
+LOCK_WAIT = timedelta(seconds=12)
+WITHDRAWN_NOTE = "customer_withdrawn"
 """Noted until they write again."""
-ANSWERED = "customer_answered"
+ANSWERED_NOTE = "customer_answered"
 """The last item of theirs that was answered by a message."""
-QUIET = "received/"
+QUIET_STATUS = "received/"
 """What is shown on the message and told by no other."""
-AGAIN = (2.0, 5.0, 15.0, 30.0, 60.0)
+RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds after which a first card is tried again that Slack took not."""
-APPROVED = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 
 
-async def no_facts(incident: str) -> Sequence[Fact]:
+async def get_no_facts(incident: str) -> Sequence[Fact]:
     """Nothing was seen."""
     return ()
 
 
-def place_of(thread: CustomerThread) -> Origin:
+def build_tenant_place(thread: TenantThread) -> Origin:
     """The customer's thread as a place to post to."""
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
 
 
-Recall = Callable[[Sought], Awaitable[Recalled]]
-CustomerAnswer = tuple[Origin, Card]  # where to post, and what
+ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
+TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 @dataclass
-class CustomerCards:
+class TenantCards:
     """`home` before a turn, `paint` after it and whenever an action moved. Incidents that no customer reported are passed over."""
 
     client: SlackClient
-    kept: KeptMessages
+    kept: EditableMessages
     inbox: Inbox
     inventory: Inventory
     words: CustomerWords
     bound: Mapping[str, ChannelRow]
     people: People
-    known: Known = nothing_known
+    known: SlotValueLookup = get_no_slot_values
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _firsts: InOrder = field(default_factory=InOrder)
-    _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
-    _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
-    _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=no_facts)
-    _recall: Recall = field(default=nothing_kept)
+    _firsts: KeyedLocks = field(default_factory=KeyedLocks)
+    _state_of: Callable[[str], Awaitable[IncidentState]] = field(default=get_no_state)
+    _records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = field(default=get_no_records)
+    _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=get_no_facts)
+    _recall: ClosedIncidentSearch = field(default=find_no_closed_incidents)
 
-    def reads(
+    def set_sources(
         self,
         *,
-        state_of: Callable[[str], Awaitable[Incident]] | None = None,
-        records_of: Callable[[str], Awaitable[Sequence[Record]]] | None = None,
+        state_of: Callable[[str], Awaitable[IncidentState]] | None = None,
+        records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
         facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
-        recall: Recall | None = None,
+        recall: ClosedIncidentSearch | None = None,
     ) -> None:
         """From where stored incidents, the ledger's records, what was seen last and closed incidents come."""
         self._recall = recall or self._recall
@@ -102,195 +102,195 @@ class CustomerCards:
 
     # -- the internal thread ------------------------------------------------------------------------------------------
 
-    async def home(self, item: Item) -> Origin | None:
+    async def resolve_thread(self, item: InboxItem) -> Origin | None:
         """Where the incident lives, its thread begun; what a customer said in this item stands in it."""
-        origin = await self.inbox.origin(item.incident)
+        origin = await self.inbox.get_origin(item.incident)
         if origin is None or origin.customer is None:
             return origin
-        if item.data.get(SIDE) == CUSTOMER:
-            await self.kept.cards.drop(item.incident, TAKEN_BACK)
+        if item.data.get(SIDE_KEY) == TENANT_SIDE:
+            await self.kept.cards.drop(item.incident, WITHDRAWN_NOTE)
         if not origin.thread_ts:
-            return await self._begin(item, origin, origin.customer)
-        if item.data.get(SIDE) == CUSTOMER and (item.text or _files(item)):
-            await self.quote(origin, item.incident, item.id, item.text, _files(item))
+            return await self._begin_thread(item, origin, origin.customer)
+        if item.data.get(SIDE_KEY) == TENANT_SIDE and (item.text or _list_file_names(item)):
+            await self.quote_message(origin, item.incident, item.id, item.text, _list_file_names(item))
         return origin
 
-    async def quote(self, origin: Origin, incident: str, key: str, words: str, files: Sequence[str]) -> None:
+    async def quote_message(self, origin: Origin, incident: str, key: str, words: str, files: Sequence[str]) -> None:
         """What a customer wrote, in the internal thread, once; nothing where others can read that by now."""
-        if await self.people.shared(origin.channel):
+        if await self.people.is_shared(origin.channel):
             return
-        marked = {"event_type": QUOTE, "event_payload": {"item": key}}
-        await Once(self.client, self.kept.cards).post(origin, incident, f"said:{key}", inside.quoted(origin.tenant, words, files), marked)
+        marked = {"event_type": QUOTE_EVENT_TYPE, "event_payload": {"item": key}}
+        await IdempotentPoster(self.client, self.kept.cards).post_once(origin, incident, f"said:{key}", inside.render_tenant_message(origin.tenant, words, files), marked)
 
-    async def note(self, origin: Origin, card: Card) -> None:
+    async def post_note(self, origin: Origin, card: Card) -> None:
         """A message in the internal thread, which is there by the first turn."""
-        if origin.thread_ts and not await self.people.shared(origin.channel):
-            await post(self.client, origin.channel, origin.thread_ts, card)
+        if origin.thread_ts and not await self.people.is_shared(origin.channel):
+            await post_message(self.client, origin.channel, origin.thread_ts, card)
 
-    async def _begin(self, item: Item, origin: Origin, came: CustomerThread) -> Origin:
+    async def _begin_thread(self, item: InboxItem, origin: Origin, came: TenantThread) -> Origin:
         """It quotes the item that it is begun for."""
 
         async def first() -> Card:
-            return inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
+            return inside.render_root_message(item.incident, origin.tenant, came.channel, item.text, _list_file_names(item))
 
         roots = ThreadRoots(self.client, self.kept.cards, self.inbox, self.people)
-        return await roots.begin(item.incident, origin, ROOT, first, stands_for=f"said:{item.id}")
+        return await roots.begin_thread(item.incident, origin, ROOT_EVENT_TYPE, first, stands_for=f"said:{item.id}")
 
     # -- the customer's message ---------------------------------------------------------------------------------------
 
-    async def paint(self, incident: str, state: Incident | None = None) -> None:
+    async def update_card(self, incident: str, state: IncidentState | None = None) -> None:
         """Show where it stands; say it as well where that is news. Raises what Slack raises."""
-        origin = await self.inbox.origin(incident)
-        where = self.theirs(origin)
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
         if origin is None or where is None:
             return
-        async with self.kept.cards.alone(incident, "customer", wait=PATIENCE) as alone:
+        async with self.kept.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
             if not alone:
-                raise BeingPainted(BeingPainted.__doc__)
-            view = await self._view(incident, origin, state or await self._state_of(incident))
-            marked = {"event_type": LIVING, "event_payload": {"incident": incident}}
-            await self.kept.put(where, incident, "customer", living.render(view), marked)
-            await self._tell(where, view, _asked_by(state) if state else None)
+                raise UpdateInProgress(UpdateInProgress.__doc__)
+            view = await self._build_view(incident, origin, state or await self._state_of(incident))
+            marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
+            await self.kept.put_message(where, incident, "customer", living.render_tenant_card(view), marked)
+            await self._post_news(where, view, _get_asking_item(state) if state else None)
 
-    async def paint_quietly(self, incident: str) -> None:
+    async def update_card_quietly(self, incident: str) -> None:
         """The same between turns, where Slack's trouble is written down and no more."""
         try:
-            await self.paint(incident)
-        except (*SLACK_TROUBLE, BeingPainted) as trouble:
+            await self.update_card(incident)
+        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
             log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
 
-    async def paint_first(self, incident: str, channel: str) -> None:
+    async def post_first_card(self, incident: str, channel: str) -> None:
         """That they were heard: one after another in a channel, which takes a message a second, and again where Slack had no turn for it. Whoever
         waits for their share would else read nothing for an hour."""
-        async with self._firsts.of(channel):
-            for seconds in AGAIN:
+        async with self._firsts.acquire(channel):
+            for seconds in RETRY_DELAYS_SECONDS:
                 try:
-                    return await self.paint(incident)
-                except (*SLACK_TROUBLE, BeingPainted) as trouble:
+                    return await self.update_card(incident)
+                except (*SLACK_ERRORS, UpdateInProgress) as trouble:
                     log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200], again=seconds)
                 await self.pause(seconds)
-        return await self.paint_quietly(incident)
+        return await self.update_card_quietly(incident)
 
-    async def again(self, incident: str) -> CustomerAnswer | None:
+    async def refresh_status(self, incident: str) -> TenantAnswer | None:
         """Bring their message up to date; return what to say where they ask how things stand, also where nothing was found yet."""
-        await self.paint_quietly(incident)
-        origin = await self.inbox.origin(incident)
-        where = self.theirs(origin)
-        return None if origin is None or where is None else (where, living.asked(await self.view(incident, origin)))
+        await self.update_card_quietly(incident)
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
+        return None if origin is None or where is None else (where, living.render_progress_answer(await self.load_view(incident, origin)))
 
-    async def answer(self, incident: str, said: Said, kind: answers.Answered) -> CustomerAnswer | None:
+    async def answer_question(self, incident: str, said: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
         """Return what they asked, from what they may know already."""
-        origin = await self.inbox.origin(incident)
-        where = self.theirs(origin)
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
         if origin is None or where is None:
             return None
-        view = await self.view(incident, origin)
-        own = visible_hosts(self.inventory, origin)
-        named = tuple(self.inventory.hosts[host].called for host in said.hosts if host in own)
+        view = await self.load_view(incident, origin)
+        own = list_visible_hosts(self.inventory, origin)
+        named = tuple(self.inventory.hosts[host].name_for_tenant for host in said.hosts if host in own)
         unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
-        card = answers.answer(kind, view, named, unknown)
-        if kind == "again" and (seen := await self._before(incident, origin)):
-            card = living.said(phrase("answer_again", view.language), *seen)
+        card = answers.render_answer(kind, view, named, unknown)
+        if kind == "again" and (seen := await self._list_past_reports(incident, origin)):
+            card = living.render_text_card(get_phrase("answer_again", view.language), *seen)
         return where, card
 
-    async def _before(self, incident: str, origin: Origin) -> list[str]:
+    async def _list_past_reports(self, incident: str, origin: Origin) -> list[str]:
         """Their own earlier reports like this one, in lines; nothing where none is kept, or nobody could look."""
         state = await self._state_of(incident)
-        reader = reader_of(self.inventory, self.words, origin, self.language(origin), self.known, ())
-        asked = before.sought(IncidentRows({**state, "id": incident}), origin, reader)
-        return before.lines((await self._recall(asked)).found, origin, reader)
+        reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
+        asked = before.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return before.format_past_incidents((await self._recall(asked)).found, origin, reader)
 
-    async def side(self, incident: str) -> tuple[CustomerSide, bool]:
+    async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """What a page for the customer is made with, and whether they took their report back."""
         languages = {channel: row.language for channel, row in self.bound.items()}
-        withdrawn = bool(await self.kept.cards.get(incident, TAKEN_BACK))
-        return CustomerSide(self.inventory, self.words, languages, self.known), withdrawn
+        withdrawn = bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
+        return TenantReportContext(self.inventory, self.words, languages, self.known), withdrawn
 
-    async def withdraw(self, incident: str) -> None:
+    async def withdraw_report(self, incident: str) -> None:
         """The customer needs it no more; our side decides what that means."""
-        await self.kept.cards.set(incident, TAKEN_BACK, "yes")
-        await self.paint_quietly(incident)
+        await self.kept.cards.set(incident, WITHDRAWN_NOTE, "yes")
+        await self.update_card_quietly(incident)
 
-    def theirs(self, origin: Origin | None) -> Origin | None:
+    def get_tenant_place(self, origin: Origin | None) -> Origin | None:
         """The customer's thread of an incident; None where no customer reported it, or where the channel is that customer's no more."""
-        bound = origin is not None and customers_row(origin, self.bound)
-        return place_of(origin.customer) if bound and origin and origin.customer else None
+        bound = origin is not None and find_tenant_channel(origin, self.bound)
+        return build_tenant_place(origin.customer) if bound and origin and origin.customer else None
 
-    def language(self, origin: Origin) -> str:
+    def get_language(self, origin: Origin) -> str:
         """In which the customer of an incident is answered."""
         row = self.bound.get(origin.customer.channel) if origin.customer else None
         return row.language if row else "en"
 
-    async def _tell(self, where: Origin, view: CustomerView, item: Item | None) -> None:
+    async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
         """A message of its own for what is news, and for each look that they asked for; each once. `item`: what of theirs a turn just answered."""
-        stands = f"{view.stage}/{view.state}{'/reminded' if living.still_asked(view) else ''}"
+        stands = f"{view.stage}/{view.state}{'/reminded' if living.has_open_reminder(view) else ''}"
         before = await self.kept.cards.get(view.incident, "customer_told") or ""
-        broken = item is not None and _still_broken(item)
-        fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED)
-        if not living.news(view, stands, before, broken=broken):
+        broken = item is not None and _is_still_broken(item)
+        fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED_NOTE)
+        if not living.is_news(view, stands, before, broken=broken):
             if item is None or not fresh or not before:
                 return
-            await self._post(where, living.looked_again(view, broken=broken), stands)
-        elif stands != QUIET:
-            await self._post(where, living.moved(view), stands)
+            await self._post_message(where, living.render_recheck_result(view, broken=broken), stands)
+        elif stands != QUIET_STATUS:
+            await self._post_message(where, living.render_update(view), stands)
         await self.kept.cards.set(view.incident, "customer_told", stands)
         if item is not None:
-            await self.kept.cards.set(view.incident, ANSWERED, item.id)
+            await self.kept.cards.set(view.incident, ANSWERED_NOTE, item.id)
 
-    async def _post(self, where: Origin, card: Card, stands: str) -> None:
-        marked = {"event_type": MOVED, "event_payload": {"stands": stands}}
-        await post(self.client, where.channel, where.thread_ts, card, marked)
+    async def _post_message(self, where: Origin, card: Card, stands: str) -> None:
+        marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"stands": stands}}
+        await post_message(self.client, where.channel, where.thread_ts, card, marked)
 
-    async def view(self, incident: str, origin: Origin) -> CustomerView:
+    async def load_view(self, incident: str, origin: Origin) -> TenantView:
         """What their message shows now."""
-        return await self._view(incident, origin, await self._state_of(incident))
+        return await self._build_view(incident, origin, await self._state_of(incident))
 
-    async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
-        reader = reader_of(self.inventory, self.words, origin, self.language(origin), self.known, await self._facts_of(incident))
-        rows = IncidentRows({**state, "id": incident})
-        withdrawn = rows.silence.withdrawn or bool(await self.kept.cards.get(incident, TAKEN_BACK))
-        return customer_view(rows, reader, begun=await self._begun(incident), withdrawn=withdrawn)
+    async def _build_view(self, incident: str, origin: Origin, state: IncidentState) -> TenantView:
+        reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, await self._facts_of(incident))
+        rows = IncidentView({**state, "id": incident})
+        withdrawn = rows.tenant_silence.withdrawn or bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
+        return build_tenant_view(rows, reader, begun=await self._list_begun_approvals(incident), withdrawn=withdrawn)
 
-    async def _begun(self, incident: str) -> frozenset[str]:
+    async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
         try:
-            return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED)
+            return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
         except Refused as why:
             log.warning("customers.records_unreadable", incident=incident, why=str(why)[:200])
             return frozenset()
 
 
-class BoardWithCustomers:
+class TenantCardObserver:
     """A board whose reports customers see too, in their words and their thread. What their thread does not take is shown by a sweep (`unsettled`):
     a customer who deletes it, or an archived channel, holds up nothing on our side."""
 
-    def __init__(self, board: Board, customers: CustomerCards, unsettled: Unsettled) -> None:
+    def __init__(self, board: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
         self._board, self._customers, self._unsettled = board, customers, unsettled
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         """News of a look are the operators'."""
-        await self._board.progress(p)
+        await self._board.publish_progress(p)
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Ours first: whatever happens on the customer's side, on-call has it."""
-        await self._board.report(incident, state, report)
+        await self._board.publish_report(incident, state, report)
         try:
-            await self._customers.paint(incident, state)
-        except (*SLACK_TROUBLE, BeingPainted) as trouble:
+            await self._customers.update_card(incident, state)
+        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
             log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
-            await self._unsettled.note(incident)
+            await self._unsettled.add_pending(incident)
 
 
-def _files(item: Item) -> tuple[str, ...]:
+def _list_file_names(item: InboxItem) -> tuple[str, ...]:
     return tuple(str(row.get("name") or "file") for row in item.data.get("files", []))
 
 
-def _asked_by(state: Incident) -> Item | None:
+def _get_asking_item(state: IncidentState) -> InboxItem | None:
     """The item that the turn answered, where a customer wants a look by it."""
     row = state.get("item")
-    item = Item.model_validate(row) if row else None
-    return item if item and item.data.get(SIDE) == CUSTOMER and item.kind != "hand_off" else None
+    item = InboxItem.model_validate(row) if row else None
+    return item if item and item.data.get(SIDE_KEY) == TENANT_SIDE and item.kind != "hand_off" else None
 
 
-def _still_broken(item: Item) -> bool:
-    said = said_of(item)
+def _is_still_broken(item: InboxItem) -> bool:
+    said = get_parsed_message(item)
     return said is None or said.intent is not Intent.FIXED

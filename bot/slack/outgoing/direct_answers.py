@@ -13,49 +13,49 @@ from redis.exceptions import RedisError
 
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
-from bot.cards.personal.direct import Wish
-from bot.cards.personal.suggestions import READING, TITLES
+from bot.cards.personal.direct import DirectRequest
+from bot.cards.personal.suggestions import READING_STATUS_TEXTS, THREAD_TITLES
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.context import StoreAway, refusal
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.context import StoreUnreachable, render_refusal
 from bot.slack.direct_messages import DirectMessages
-from bot.slack.outgoing.no_turns import NoTurns
-from bot.slack.outgoing.posts import Once
+from bot.slack.outgoing.no_turns import AnswerOnlyRunner
+from bot.slack.outgoing.posts import IdempotentPoster
 from graph.report import Report
-from graph.state import Incident, Item, Origin
+from graph.state import IncidentState, InboxItem, Origin
 from tools.clock import Clock
 
 log = structlog.get_logger()
-STATUS_SECONDS: Final = 5.0  # how long a slow status line may delay its answer
+STATUS_TIMEOUT_SECONDS: Final = 5.0  # how long a slow status line may delay its answer
 GIVE_UP_AFTER: Final = timedelta(hours=1)  # an answer that Slack refuses for so long is not posted any more
-AnswerTo = Callable[[str, str, Wish], Awaitable[Card]]  # team, user and what they wish to know → the card
+AnswerRenderer = Callable[[str, str, DirectRequest], Awaitable[Card]]  # team, user and what they wish to know → the card
 
 
 @dataclass(frozen=True, slots=True)
-class DirectAnswers(NoTurns):
+class DirectAnswers(AnswerOnlyRunner):
     """Turns and board of the desk that takes direct messages. A turn looks at nothing: the card is made when it is posted."""
 
     direct: DirectMessages
-    answer_to: AnswerTo
+    answer_to: AnswerRenderer
     clock: Clock
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Post the answer to the oldest question of the conversation, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
-        [item], origin = await self.direct.inbox.peek(incident, 1), await self.direct.inbox.origin(incident)
+        [item], origin = await self.direct.inbox.list_waiting(incident, 1), await self.direct.inbox.get_origin(incident)
         if origin is None:
             return
-        await self.cards.keep(incident, closed=False)
-        wish: Wish = item.data["wish"]
+        await self.cards.set_retention(incident, closed=False)
+        wish: DirectRequest = item.data["wish"]
         name = f"answer:{item.id}"
         try:
             begun = await self.cards.get(incident, name)
-            if wish in READING and not begun:  # only our post clears the status, and one that was begun may be posted already
+            if wish in READING_STATUS_TEXTS and not begun:  # only our post clears the status, and one that was begun may be posted already
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(STATUS_SECONDS):
-                        await self.direct.set_status(origin.channel, origin.thread_ts, READING[wish])
-            answered, card = await self._card(origin, item, report)
-            await Once(self.direct.client, self.cards).post(origin, incident, name, card, mark(item))
-        except SLACK_TROUBLE:
+                    async with asyncio.timeout(STATUS_TIMEOUT_SECONDS):
+                        await self.direct.set_status(origin.channel, origin.thread_ts, READING_STATUS_TEXTS[wish])
+            answered, card = await self._render_card(origin, item, report)
+            await IdempotentPoster(self.direct.client, self.cards).post_once(origin, incident, name, card, build_metadata(item))
+        except SLACK_ERRORS:
             if self.clock.now() - item.at < GIVE_UP_AFTER:
                 raise
             log.exception("direct.not_answered", item=item.id)
@@ -63,30 +63,30 @@ class DirectAnswers(NoTurns):
         if answered:
             await self._decorate(origin, item, wish)
 
-    async def _card(self, origin: Origin, item: Item, report: Report) -> tuple[bool, Card]:
+    async def _render_card(self, origin: Origin, item: InboxItem, report: Report) -> tuple[bool, Card]:
         """Return whether the wish was answered, and what to post."""
         if report.headline:  # the desk gives up on the item
-            return False, notes.refused(report.headline)
+            return False, notes.render_refusal(report.headline)
         try:
             return True, await self.answer_to(origin.team, item.user, item.data["wish"])
         except Refusal as no:
-            return False, refusal(no)
-        except (RedisError, StoreAway, *SLACK_TROUBLE):
+            return False, render_refusal(no)
+        except (RedisError, StoreUnreachable, *SLACK_ERRORS):
             raise
         except Exception:
             reference = secrets.token_hex(4)
             log.exception("direct.bug", reference=reference, item=item.id)
-            return False, notes.bug(reference, notes.A_MESSAGE)
+            return False, notes.render_internal_error(reference, notes.MESSAGE_ERROR_TEXT)
 
-    async def _decorate(self, origin: Origin, item: Item, wish: Wish) -> None:
+    async def _decorate(self, origin: Origin, item: InboxItem, wish: DirectRequest) -> None:
         """Name the thread and suggest prompts. A question outside a thread begins one of its own, which Slack lets nobody decorate."""
         threaded = not item.id.endswith(f".{origin.thread_ts}")
-        if threaded and wish in TITLES:
-            await self.direct.set_title(origin.channel, origin.thread_ts, TITLES[wish])
+        if threaded and wish in THREAD_TITLES:
+            await self.direct.set_title(origin.channel, origin.thread_ts, THREAD_TITLES[wish])
         if wish == "elsewhere":
             await self.direct.suggest_prompts(origin.channel, origin.thread_ts if threaded else "")
 
 
-def mark(item: Item) -> dict[str, Any]:
+def build_metadata(item: InboxItem) -> dict[str, Any]:
     """Return the metadata of the answer to a question."""
     return {"event_type": "rackmedic_answer", "event_payload": {"asked": item.id}}

@@ -9,32 +9,32 @@ import structlog
 from redis.exceptions import RedisError
 
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.outgoing.living import BeingPainted, LivingMessages
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.outgoing.living import UpdateInProgress, StatusMessages
 from bot.tasks import run_periodically
 
 log = structlog.get_logger()
-EVERY = 15.0
-QUIET = timedelta(seconds=30)
+SWEEP_INTERVAL_SECONDS = 15.0
+ABANDONED_AFTER = timedelta(seconds=30)
 """Without news for so long, and without a process that holds its incident, a message is let go of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forsaken:
+class AbandonedMessageSweeper:
     """`run` for as long as the process works. Any number may: doing it twice shows the same."""
 
-    messages: LivingMessages
+    messages: StatusMessages
     catch_up: Callable[[str], Awaitable[None]]
     """Makes the edits of an incident's other messages for which Slack had no turn."""
 
     async def sweep(self) -> int:
         """Let go of what a dead process left; how many. Whoever goes on with its turn says so again."""
-        gone = await self.messages.unsettled.quiet(QUIET)
+        gone = await self.messages.unsettled.list_abandoned(ABANDONED_AFTER)
         for incident in gone:
             try:
-                await self.messages.let_go(incident)
+                await self.messages.clear_abandoned(incident)
                 await self.catch_up(incident)
-            except (*SLACK_TROUBLE, BeingPainted, Refusal) as trouble:
+            except (*SLACK_ERRORS, UpdateInProgress, Refusal) as trouble:
                 log.warning("forsaken.not_settled", incident=incident, error=str(trouble)[:200])
             except RedisError:
                 raise
@@ -44,4 +44,4 @@ class Forsaken:
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        await run_periodically("abandoned_messages", self.sweep, EVERY)
+        await run_periodically("abandoned_messages", self.sweep, SWEEP_INTERVAL_SECONDS)

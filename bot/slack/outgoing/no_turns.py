@@ -6,26 +6,26 @@ from datetime import timedelta
 from bot.slack.outgoing.posts import PostedCards
 from graph.ports import Progress
 from graph.report import Report
-from graph.state import Incident, Item, Origin
+from graph.state import IncidentState, InboxItem, Origin
 
 
 @dataclass(frozen=True, slots=True)
-class NoTurns:
+class AnswerOnlyRunner:
     """`cards` remembers which answers were posted."""
 
     cards: PostedCards
 
-    async def run(self, item: Item, origin: Origin | None) -> Report:
+    async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
         return Report(item=item.id, outcome="abstained")
 
-    async def state(self, incident: str) -> Incident:
+    async def load_state(self, incident: str) -> IncidentState:
         return {"lifecycle": "closed"}
 
-    async def abandon(self, item: Item) -> None:
+    async def abandon_turn(self, item: InboxItem) -> None:
         """Nothing is kept of a turn."""
 
-    async def tidy(self, incident: str, keep: timedelta | None) -> None:
-        await self.cards.keep(incident, closed=True)
+    async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
+        await self.cards.set_retention(incident, closed=True)
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         """Nobody is told."""

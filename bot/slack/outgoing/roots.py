@@ -8,12 +8,12 @@ from bot.cards.blocks import Card
 from bot.cards.incidents import notes
 from bot.desk.inbox import Inbox
 from bot.policy import channels as policy
-from bot.slack.client import SlackClient, post
+from bot.slack.client import SlackClient, post_message
 from bot.slack.outgoing.posts import POSTING, PostedCards
 from bot.slack.people import People
 from graph.state import Origin
 
-HISTORY = 200
+HISTORY_LIMIT = 200
 """Messages of the channel among which a thread is looked for that was begun before a crash."""
 
 
@@ -26,7 +26,7 @@ class ThreadRoots:
     inbox: Inbox
     people: People
 
-    async def begin(
+    async def begin_thread(
         self, incident: str, origin: Origin, kind: str, first: Callable[[], Awaitable[Card]], *, stands_for: str = ""
     ) -> Origin:
         """Where the incident lives from now on. `kind` marks its first message, `stands_for` names what that message is besides, so that nobody
@@ -34,17 +34,17 @@ class ThreadRoots:
         marked = {"event_type": kind, "event_payload": {"incident": incident}}
         ts = await self.cards.claim(incident, "root")
         if ts == POSTING:
-            ts = await self._found(origin.channel, marked)
+            ts = await self._find_root(origin.channel, marked)
         if not ts:
-            card = notes.refused(policy.WHY_NOT["shared"]) if await self.people.shared(origin.channel) else await first()
-            ts = await post(self.client, origin.channel, "", card, marked)
+            card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if await self.people.is_shared(origin.channel) else await first()
+            ts = await post_message(self.client, origin.channel, "", card, marked)
         for name in filter(None, ("root", stands_for)):
             await self.cards.set(incident, name, ts)
         team = origin.team or str((await self.client.auth_test())["team_id"])
         settled = origin.model_copy(update={"team": team, "thread_ts": ts})
-        await self.inbox.settle(incident, settled)
+        await self.inbox.set_origin(incident, settled)
         return settled
 
-    async def _found(self, channel: str, marked: Mapping[str, Any]) -> str:
-        answer = await self.client.conversations_history(channel=channel, limit=HISTORY, include_all_metadata=True)
+    async def _find_root(self, channel: str, marked: Mapping[str, Any]) -> str:
+        answer = await self.client.conversations_history(channel=channel, limit=HISTORY_LIMIT, include_all_metadata=True)
         return next((str(row["ts"]) for row in answer["messages"] if row.get("metadata") == marked), "")

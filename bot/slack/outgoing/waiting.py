@@ -6,42 +6,42 @@ from typing import Final
 import structlog
 
 from bot.cards.customers import living
-from bot.cards.customers.phrases import phrase
-from bot.policy.shares import Limit, Over, Share
-from bot.slack.client import SLACK_TROUBLE
-from bot.slack.outgoing.customers import CustomerCards
-from bot.slack.outgoing.posts import Once
-from graph.state import Item, Origin
+from bot.cards.customers.phrases import get_phrase
+from bot.policy.shares import QuotaLimit, ExceededLimit, Quota
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.outgoing.customers import TenantCards
+from bot.slack.outgoing.posts import IdempotentPoster
+from graph.state import InboxItem, Origin
 
 log = structlog.get_logger()
-TOLD: Final = "rackmedic_customer_waits"
+NOTICE_EVENT_TYPE: Final = "rackmedic_customer_waits"
 
 
-class CustomerWaits:
+class QuotaNotices:
     """Said with the customer's cards, in their language."""
 
-    def __init__(self, cards: CustomerCards) -> None:
+    def __init__(self, cards: TenantCards) -> None:
         self._cards = cards
 
-    async def tell(self, origin: Origin, item: Item, no: Over, share: Share) -> None:
+    async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
         """Slack's trouble is written down and no more: it waits as well unsaid."""
-        where = self._cards.theirs(origin)
+        where = self._cards.get_tenant_place(origin)
         if where is None:
             return
-        said = living.said(words(no, share, self._cards.language(origin)))
-        marked = {"event_type": TOLD, "event_payload": {"about": item.id}}
-        once = Once(self._cards.client, self._cards.kept.cards)
+        said = living.render_text_card(render_notice(no, share, self._cards.get_language(origin)))
+        marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
+        once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
         try:
-            await once.post(where, item.incident, f"waits:{item.id}", said, marked)
-        except SLACK_TROUBLE as trouble:
+            await once.post_once(where, item.incident, f"waits:{item.id}", said, marked)
+        except SLACK_ERRORS as trouble:
             log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
 
 
-def words(no: Over, share: Share, language: str) -> str:
+def render_notice(no: ExceededLimit, share: Quota, language: str) -> str:
     """One line: which limit, how much it is, when it goes on."""
-    most = {Limit.INCIDENTS: share.incidents, Limit.MENTIONS: share.mentions_per_hour}
-    return phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_clock(no.until))
+    most = {QuotaLimit.INCIDENTS: share.incidents, QuotaLimit.MENTIONS: share.mentions_per_hour}
+    return get_phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_format_clock(no.until))
 
 
-def _clock(at: datetime | None) -> str:
+def _format_clock(at: datetime | None) -> str:
     return f"{at:%H:%M} UTC" if at else ""

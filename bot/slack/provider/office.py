@@ -8,36 +8,36 @@ from datetime import timedelta
 
 import structlog
 
-from bot.cards.buttons import OldButton, Press
+from bot.cards.buttons import OldButton, ButtonClick
 from bot.cards.provider import sending
-from bot.cards.provider.sending import ShownSending
-from bot.desk.desk import Board
+from bot.cards.provider.sending import ProviderTicketView
+from bot.desk.desk import ReportPublisher
 from bot.desk.inbox import Inbox
-from bot.policy.channels import Place
-from bot.provider.document import MadeTicket, NothingKnown
-from bot.provider.news import ProviderWords, found_of, shown_of
+from bot.policy.channels import SlackPlace
+from bot.provider.document import BuiltTicket, IncidentNotFound
+from bot.provider.news import ProviderMessage, parse_found_causes, build_card_causes
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_TROUBLE, SlackClient, post
-from bot.slack.context import Surface, storing
-from bot.slack.incoming.payloads import Payload, thread_of
-from bot.slack.outgoing.posts import KeptMessages, Once
+from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.context import HandlerContext, guard_store
+from bot.slack.incoming.payloads import Payload, get_thread_ts
+from bot.slack.outgoing.posts import EditableMessages, IdempotentPoster
 from bot.slack.people import People
-from bot.store.outbox import Clicked, Outbox, Sending
+from bot.store.outbox import ClickResult, Outbox, OutboxRow
 from graph.ports import Progress
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Incident, Origin
+from graph.rows import IncidentView
+from graph.state import IncidentState, Origin
 from kb.taxonomy.labels import Taxonomy
 
 log = structlog.get_logger()
-CARD, TOLD, MARK, MOVED = "provider", "provider_told", "rackmedic_provider", "rackmedic_provider_moved"
-SAID = "rackmedic_provider_said"
-WAIT = timedelta(seconds=12)
-OLD = "This is not what would be sent now. Press “Send to provider…” again to see it."
+CARD_NAME, ANNOUNCED_NAME, PROVIDER_EVENT_TYPE, MOVED_EVENT_TYPE = "provider", "provider_told", "rackmedic_provider", "rackmedic_provider_moved"
+MESSAGE_EVENT_TYPE = "rackmedic_provider_said"
+LOCK_WAIT = timedelta(seconds=12)
+DRAFT_OUTDATED = "This is not what would be sent now. Press “Send to provider…” again to see it."
 NOT_SHOWN = (
     "I could not show you what would leave, so nothing is sent: Slack did not take the file. `rackmedic ticket export` writes it to one."
 )
-DocumentOf = Callable[[str], Awaitable[MadeTicket]]
+TicketDocumentBuilder = Callable[[str], Awaitable[BuiltTicket]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,65 +45,65 @@ class ProviderCards:
     """The message. Painted after a turn that ends in what a provider mends, and whenever something moved."""
 
     client: SlackClient
-    kept: KeptMessages
+    kept: EditableMessages
     inbox: Inbox
     people: People
     outbox: Outbox
     taxonomy: Taxonomy
 
-    async def paint(self, incident: str) -> None:
+    async def update_card(self, incident: str) -> None:
         """Show where it stands; say it as well where that is news. Slack's trouble is written down: it is painted again with the next news."""
-        origin = await self.inbox.origin(incident)
+        origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return
         try:
-            await self._paint(origin, incident)
-        except SLACK_TROUBLE as trouble:
+            await self._put_card(origin, incident)
+        except SLACK_ERRORS as trouble:
             log.warning("provider.not_painted", incident=incident, error=str(trouble)[:200])
 
-    async def _paint(self, origin: Origin, incident: str) -> None:
-        async with self.kept.cards.alone(incident, CARD, wait=WAIT) as alone:
+    async def _put_card(self, origin: Origin, incident: str) -> None:
+        async with self.kept.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
             if not alone:
                 return
-            row = await self.outbox.row(incident)
-            view = await self.view(row)
-            await self.kept.put(origin, incident, CARD, sending.render(view), {"event_type": MARK, "event_payload": {"incident": incident}})
-            stands = f"{row.ticket}/{'yours' if view.yours else row.state}"
-            if row.ticket and row.state and await self.kept.cards.get(incident, TOLD) != stands:
-                mark = {"event_type": MOVED, "event_payload": {"stands": stands}}
-                await post(self.client, origin.channel, origin.thread_ts, sending.moved(view), mark)
-                await self.kept.cards.set(incident, TOLD, stands)
+            row = await self.outbox.load_row(incident)
+            view = await self.build_view(row)
+            await self.kept.put_message(origin, incident, CARD_NAME, sending.render_provider_ticket(view), {"event_type": PROVIDER_EVENT_TYPE, "event_payload": {"incident": incident}})
+            stands = f"{row.ticket}/{'yours' if view.is_for_this_site else row.state}"
+            if row.ticket and row.state and await self.kept.cards.get(incident, ANNOUNCED_NAME) != stands:
+                mark = {"event_type": MOVED_EVENT_TYPE, "event_payload": {"stands": stands}}
+                await post_message(self.client, origin.channel, origin.thread_ts, sending.render_update(view), mark)
+                await self.kept.cards.set(incident, ANNOUNCED_NAME, stands)
 
-    async def view(self, row: Sending) -> ShownSending:
+    async def build_view(self, row: OutboxRow) -> ProviderTicketView:
         """What people are shown of a row."""
-        by = await self.people.name(row.by)
-        found = shown_of(found_of(row.notes))
-        return ShownSending(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
+        by = await self.people.get_name(row.by)
+        found = build_card_causes(parse_found_causes(row.notes))
+        return ProviderTicketView(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
 
-    async def say(self, incident: str, ticket: str, words: ProviderWords) -> bool:
+    async def post_provider_message(self, incident: str, ticket: str, words: ProviderMessage) -> bool:
         """What the provider's people said, as a message of its own, once; whether it stands in the thread."""
-        origin = await self.inbox.origin(incident)
+        origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return False
         about = f"{ticket}/{words.n}"
-        marked = {"event_type": SAID, "event_payload": {"about": about}}
+        marked = {"event_type": MESSAGE_EVENT_TYPE, "event_payload": {"about": about}}
         try:
-            await Once(self.client, self.kept.cards).post(
-                origin, incident, f"provider_said:{about}", sending.provider_says(ticket, words.text), marked
+            await IdempotentPoster(self.client, self.kept.cards).post_once(
+                origin, incident, f"provider_said:{about}", sending.render_provider_message(ticket, words.text), marked
             )
-        except SLACK_TROUBLE as trouble:
+        except SLACK_ERRORS as trouble:
             log.warning("provider.not_said", incident=incident, error=str(trouble)[:200])
             return False
         return True
 
-    async def after(self, incident: str, state: Incident) -> None:
+    async def update_after_turn(self, incident: str, state: IncidentState) -> None:
         """After a turn: offered once something is the provider's, kept up to date from then on."""
-        row = await self.outbox.row(incident)
-        if row.stage != "offered" or _theirs(IncidentRows(state), self.taxonomy):
-            await self.paint(incident)
+        row = await self.outbox.load_row(incident)
+        if row.stage != "offered" or _needs_provider(IncidentView(state), self.taxonomy):
+            await self.update_card(incident)
 
 
-def _theirs(rows: IncidentRows, taxonomy: Taxonomy) -> bool:
+def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
     """Whether people have it, or a cause is not the customer's own to mend."""
     if rows.ticket is not None and rows.ticket.handed:
         return True
@@ -112,61 +112,61 @@ def _theirs(rows: IncidentRows, taxonomy: Taxonomy) -> bool:
     return any(leaf.owner != "customer" for leaf in found)
 
 
-class BoardWithProvider:
+class ProviderObserver:
     """A board whose reports may be followed by what is offered to be sent to the provider."""
 
-    def __init__(self, board: Board, cards: ProviderCards) -> None:
+    def __init__(self, board: ReportPublisher, cards: ProviderCards) -> None:
         self._board, self._cards = board, cards
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         """News of a look are nobody else's."""
-        await self._board.progress(p)
+        await self._board.publish_progress(p)
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Ours first."""
-        await self._board.report(incident, state, report)
-        await self._cards.after(incident, state)
+        await self._board.publish_report(incident, state, report)
+        await self._cards.update_after_turn(incident, state)
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderDesk:
+class ProviderHandlers:
     """Its buttons, handed to the listeners. A colleague in the incident's own thread presses them, and nobody else."""
 
-    surface: Surface
+    surface: HandlerContext
     cards: ProviderCards
-    document_of: DocumentOf
+    document_of: TicketDocumentBuilder
 
-    async def press(self, payload: Payload) -> None:
+    async def handle_click(self, payload: Payload) -> None:
         """Show what would leave, send what was shown, or leave it. Raises Refusal."""
-        pressed = sending.read(payload)
+        pressed = sending.parse_provider_click(payload)
         user = str(payload["user"]["id"])
-        origin = await self._here(payload, pressed)
-        await self.surface.allow(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
+        origin = await self._authorize_click(payload, pressed)
+        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
         match pressed.does:
             case "show":
-                self.surface.tasks.spawn("provider_shows", self._show(origin, pressed.incident))
+                self.surface.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
             case "send":
-                await self._send(pressed, user)
+                await self._queue_sending(pressed, user)
             case _:
-                async with storing():
+                async with guard_store():
                     await self.cards.outbox.drop_draft(pressed.incident)
-                self._paint(pressed.incident)
+                self._spawn_update(pressed.incident)
 
-    async def _here(self, payload: Payload, pressed: Press) -> Origin:
+    async def _authorize_click(self, payload: Payload, pressed: ButtonClick) -> Origin:
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
-        await self.surface.admit(Place(team, channel), user, fresh=True)
-        async with storing():
-            origin = await self.surface.inbox.origin(pressed.incident)
-            known = await self.surface.inbox.find(team, channel, thread_of(payload))
+        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        async with guard_store():
+            origin = await self.surface.inbox.get_origin(pressed.incident)
+            known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
         if origin is None or known != pressed.incident or origin.channel != channel:
             raise OldButton
         return origin
 
-    async def _show(self, origin: Origin, incident: str) -> None:
+    async def _show_document(self, origin: Origin, incident: str) -> None:
         """The file first: a button to send is there only where people can read what it sends."""
         try:
             made = await self.document_of(incident)
-            raw = made.document.canonical()
+            raw = made.document.to_canonical_bytes()
             whole = json.dumps(json.loads(raw), indent=1, ensure_ascii=False)
             await self.surface.client.files_upload_v2(
                 channel=origin.channel,
@@ -174,23 +174,23 @@ class ProviderDesk:
                 content=whole,
                 filename=f"ticket-{incident}.json",
                 title="What would leave for your provider",
-                initial_comment=sending.attached(facts_kept=made.facts_kept),
+                initial_comment=sending.format_attachment_note(facts_kept=made.facts_kept),
             )
-        except (NothingKnown, *SLACK_TROUBLE) as why:
+        except (IncidentNotFound, *SLACK_ERRORS) as why:
             log.warning("provider.not_shown", incident=incident, error=str(why)[:200])
-            words = str(why) if isinstance(why, NothingKnown) else NOT_SHOWN
-            await post(self.surface.client, origin.channel, origin.thread_ts, sending.refusal(words))
+            words = str(why) if isinstance(why, IncidentNotFound) else NOT_SHOWN
+            await post_message(self.surface.client, origin.channel, origin.thread_ts, sending.render_refusal(words))
             return
-        await self.cards.outbox.draft(incident, made.document.canonical())
-        await self.cards.paint(incident)
+        await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())
+        await self.cards.update_card(incident)
 
-    async def _send(self, pressed: Press, user: str) -> None:
+    async def _queue_sending(self, pressed: ButtonClick, user: str) -> None:
         """Stored before the click is acknowledged; sent by whoever empties the outbox."""
-        async with storing():
-            came = await self.cards.outbox.put(pressed.incident, pressed.item, user)
-        if came is Clicked.OLD:
-            raise Refusal(OLD)
-        self._paint(pressed.incident)
+        async with guard_store():
+            came = await self.cards.outbox.queue_draft(pressed.incident, pressed.item, user)
+        if came is ClickResult.OLD:
+            raise Refusal(DRAFT_OUTDATED)
+        self._spawn_update(pressed.incident)
 
-    def _paint(self, incident: str) -> None:
-        self.surface.tasks.spawn("provider_card", self.cards.paint(incident))
+    def _spawn_update(self, incident: str) -> None:
+        self.surface.tasks.spawn_task("provider_card", self.cards.update_card(incident))

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from bot.cards.blocks import Card
 from bot.cards.provider import arrived
 from bot.desk.inbox import Inbox
-from bot.provider.kept import TicketBook
+from bot.provider.kept import TicketStore
 from bot.slack.client import SlackClient
-from bot.slack.outgoing.posts import Once, PostedCards
+from bot.slack.outgoing.posts import IdempotentPoster, PostedCards
 from bot.slack.outgoing.roots import ThreadRoots
 from bot.slack.people import People
-from graph.state import Item, Origin
+from graph.state import InboxItem, Origin
 
-ROOT, NEWS = "rackmedic_ticket_root", "rackmedic_ticket_news"
-HomeOf = Callable[[Item], Awaitable[Origin | None]]
+ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_ticket_root", "rackmedic_ticket_news"
+OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +26,32 @@ class TicketThreads:
     cards: PostedCards
     inbox: Inbox
     people: People
-    book: TicketBook
-    otherwise: HomeOf
+    book: TicketStore
+    otherwise: OriginResolver
 
-    async def home(self, item: Item) -> Origin | None:
+    async def resolve_thread(self, item: InboxItem) -> Origin | None:
         """Where the incident lives, its thread begun; what a newer document said stands in it."""
-        origin = await self.inbox.origin(item.incident)
+        origin = await self.inbox.get_origin(item.incident)
         if origin is None or not origin.ticket:
             return await self.otherwise(item)
         if not origin.thread_ts:
-            return await self._begin(item, origin)
+            return await self._begin_thread(item, origin)
         if "told" in item.data:
-            await self._news(item, origin)
+            await self._post_news(item, origin)
         return origin
 
-    async def _begin(self, item: Item, origin: Origin) -> Origin:
+    async def _begin_thread(self, item: InboxItem, origin: Origin) -> Origin:
         """It shows the item that it is begun for."""
         roots = ThreadRoots(self.client, self.cards, self.inbox, self.people)
-        return await roots.begin(item.incident, origin, ROOT, lambda: self._first(item.incident, origin), stands_for=f"told:{item.id}")
+        return await roots.begin_thread(item.incident, origin, ROOT_EVENT_TYPE, lambda: self._render_root(item.incident, origin), stands_for=f"told:{item.id}")
 
-    async def _first(self, incident: str, origin: Origin) -> Card:
-        document = await self.book.document(origin.ticket)
-        return arrived.render(incident, origin.tenant, document) if document else arrived.lost(origin.tenant)
+    async def _render_root(self, incident: str, origin: Origin) -> Card:
+        document = await self.book.load_document(origin.ticket)
+        return arrived.render_received_ticket(incident, origin.tenant, document) if document else arrived.render_ticket_lost(origin.tenant)
 
-    async def _news(self, item: Item, origin: Origin) -> None:
-        document = await self.book.document(origin.ticket)
-        if document is None or await self.people.shared(origin.channel):
+    async def _post_news(self, item: InboxItem, origin: Origin) -> None:
+        document = await self.book.load_document(origin.ticket)
+        if document is None or await self.people.is_shared(origin.channel):
             return
-        marked = {"event_type": NEWS, "event_payload": {"item": item.id}}
-        await Once(self.client, self.cards).post(origin, item.incident, f"told:{item.id}", arrived.news(origin.tenant, document), marked)
+        marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"item": item.id}}
+        await IdempotentPoster(self.client, self.cards).post_once(origin, item.incident, f"told:{item.id}", arrived.render_ticket_update(origin.tenant, document), marked)

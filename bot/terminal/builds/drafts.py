@@ -8,21 +8,21 @@ from typing import Any, Final
 import yaml
 
 from bot.refusal import Refusal
-from bot.run.site import site_folder
+from bot.run.site import find_site_folder
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
 from tools.checks.site.reader import BadChecks, load_site_checks
 
 BRANCH_TITLE: Final = "branch_title"
 """In an entry of a cause: the title of its branch, where that is new too."""
-Entry = Mapping[str, Any]
+DraftEntry = Mapping[str, Any]
 
 
-def drafted_causes(folder: Path) -> list[dict[str, Any]]:
+def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
     """Each with its whole `label`. Raises Refusal for files that are none."""
     found = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
-        file = _read(path)
+        file = _read_draft_file(path)
         branches = file.get("branches") or {}
         for name, leaf in (file.get("leaves") or {}).items():
             title = branches.get(str(name).partition(".")[0])
@@ -30,12 +30,12 @@ def drafted_causes(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def drafted_checks(folder: Path) -> list[dict[str, Any]]:
+def load_drafted_checks(folder: Path) -> list[dict[str, Any]]:
     """Raises Refusal for files that are none."""
-    return [dict(row) for path in sorted((folder / "checks").glob("*.y*ml")) for row in _read(path).get("checks") or ()]
+    return [dict(row) for path in sorted((folder / "checks").glob("*.y*ml")) for row in _read_draft_file(path).get("checks") or ()]
 
 
-def cause_files(causes: Iterable[Entry]) -> dict[str, str]:
+def render_cause_files(causes: Iterable[DraftEntry]) -> dict[str, str]:
     """Category in lower case → a taxonomy file."""
     files: dict[str, dict[str, Any]] = {}
     for cause in causes:
@@ -44,38 +44,38 @@ def cause_files(causes: Iterable[Entry]) -> dict[str, str]:
         if title := cause.get(BRANCH_TITLE):
             file["branches"][branch] = title
         file["leaves"][f"{branch}.{name}"] = {key: part for key, part in cause.items() if key not in ("label", BRANCH_TITLE)}
-    return {name.lower(): _dumped({key: part for key, part in file.items() if part}) for name, file in sorted(files.items())}
+    return {name.lower(): _dump_yaml({key: part for key, part in file.items() if part}) for name, file in sorted(files.items())}
 
 
-def check_file(checks: Sequence[Entry]) -> str:
+def render_check_file(checks: Sequence[DraftEntry]) -> str:
     """A file of checks."""
-    return _dumped({"checks": [dict(one) for one in checks]})
+    return _dump_yaml({"checks": [dict(one) for one in checks]})
 
 
-def wrong_with_cause(cause: Entry, kb_dir: Path | None) -> list[str]:
+def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
     """What the reader of the taxonomy says against it, beside the causes that there are."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
-        for name, text in cause_files([cause]).items():
+        for name, text in render_cause_files([cause]).items():
             (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
         try:
-            load_taxonomy(*site_folder(kb_dir, "taxonomy"), Path(kept))
+            load_taxonomy(*find_site_folder(kb_dir, "taxonomy"), Path(kept))
         except BadTaxonomy as why:
-            return [_without(kept, problem) for problem in why.problems]
+            return [_strip_file_name(kept, problem) for problem in why.problems]
     return []
 
 
-def wrong_with_check(check: Entry, programs: Sequence[str]) -> list[str]:
+def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]:
     """What the reader of a site's checks says against it."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
-        (Path(kept) / "checks.yaml").write_text(check_file([check]), encoding="utf-8")
+        (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
         try:
             load_site_checks(Path(kept), known=CHECKS, programs=programs)
         except BadChecks as why:
-            return [_without(kept, problem) for problem in why.problems]
+            return [_strip_file_name(kept, problem) for problem in why.problems]
     return []
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_draft_file(path: Path) -> Mapping[str, Any]:
     try:
         file = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as why:
@@ -88,10 +88,10 @@ def _read(path: Path) -> Mapping[str, Any]:
     return file
 
 
-def _dumped(content: Mapping[str, Any]) -> str:
+def _dump_yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, width=120)
 
 
-def _without(folder: str, problem: str) -> str:
+def _strip_file_name(folder: str, problem: str) -> str:
     """The problem without the name of a file that lives for one question."""
     return problem.removeprefix(folder).partition(": ")[2] or problem

@@ -8,15 +8,15 @@ from typing import Final
 import yaml
 
 from bot.refusal import Refusal
-from bot.run.site import site_rules, site_taxonomy
+from bot.run.site import load_site_rules, load_site_taxonomy
 from bot.settings import Settings
-from bot.terminal.builds.folder import put
+from bot.terminal.builds.folder import write_file_atomically
 from bot.terminal.builds.rule_drafting import read_log
-from bot.terminal.edge import tell
-from graph.learning.filter_drafts import AGREE, SAMPLES, FilterDraft, drafted_filter
-from kb.redact import visible
+from bot.terminal.edge import print_text
+from graph.learning.filter_drafts import MIN_AGREEING_SAMPLES, SAMPLE_COUNT, FilterDraft, build_filter_draft
+from kb.redact import show_invisible
 
-SHORTEST_WORD: Final = 5
+MIN_WORD_CHARS: Final = 5
 """Letters of a cause's word that says something wherever it stands."""
 
 
@@ -29,35 +29,35 @@ def draft_filter(
     text = "\n".join(map(read_log, logs))
     if family not in text:
         raise Refusal(f"--family {family!r} stands in none of these logs, nor would it in others of these jobs", 2)
-    leaves = site_taxonomy(settings.kb_dir).leaves.values()
-    words = sorted({word.lower() for leaf in leaves for word in leaf.words if len(word) >= SHORTEST_WORD})
-    draft = drafted_filter(name, family, text, map(read_log, against), site_rules(settings.kb_dir), words)
-    if out is not None and draft.taken:
+    leaves = load_site_taxonomy(settings.kb_dir).leaves.values()
+    words = sorted({word.lower() for leaf in leaves for word in leaf.words if len(word) >= MIN_WORD_CHARS})
+    draft = build_filter_draft(name, family, text, map(read_log, against), load_site_rules(settings.kb_dir), words)
+    if out is not None and draft.dropped_kinds:
         try:
-            put(out, as_filters(draft))
+            write_file_atomically(out, render_filter_file(draft))
         except OSError as why:
             raise Refusal(f"{out}: {why.strerror or why}") from why
     if as_json:
         rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
-        tell(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
+        print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
     else:
-        _tell(draft, out)
-    return 0 if draft.taken else 1
+        _print_draft(draft, out)
+    return 0 if draft.dropped_kinds else 1
 
 
-def as_filters(draft: FilterDraft) -> str:
+def render_filter_file(draft: FilterDraft) -> str:
     """A file of filters."""
     return yaml.safe_dump({"filters": [draft.row]}, allow_unicode=True, sort_keys=False, width=520)
 
 
-def _tell(draft: FilterDraft, out: Path | None) -> None:
+def _print_draft(draft: FilterDraft, out: Path | None) -> None:
     for one in draft.kinds:
-        does = f"stays: {one.kept}" if one.kept else f"regular by {one.drafts} drafts of {SAMPLES}"
-        tell(f"{one.lines} lines, {visible(does)}\n  {visible(one.example)}")
-    dropped = sum(one.lines for one in draft.taken)
-    if not draft.taken:
-        tell(f"Nothing that {AGREE} of {SAMPLES} drafts call regular may go.")
+        does = f"stays: {one.kept}" if one.kept else f"regular by {one.drafts} drafts of {SAMPLE_COUNT}"
+        print_text(f"{one.lines} lines, {show_invisible(does)}\n  {show_invisible(one.example)}")
+    dropped = sum(one.lines for one in draft.dropped_kinds)
+    if not draft.dropped_kinds:
+        print_text(f"Nothing that {MIN_AGREEING_SAMPLES} of {SAMPLE_COUNT} drafts call regular may go.")
         return
-    told = f"{len(draft.taken)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
+    told = f"{len(draft.dropped_kinds)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
     after = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
-    tell(told + after)
+    print_text(told + after)

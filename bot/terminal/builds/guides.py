@@ -5,39 +5,39 @@ from typing import Any
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import site_guides
+from bot.run.site import load_site_guides
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from bot.terminal.paper import json_line, paper
-from kb.guides.guide import Guide, GuideStep, slug
+from bot.terminal.edge import print_text
+from bot.terminal.paper import format_json_line, open_console
+from kb.guides.guide import Guide, GuideStep, slugify_guide_name
 
 
-def show(settings: Settings, name: str, *, as_json: bool) -> int:
+def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
     """All of them in a line each, or one with its steps. Raises Refusal."""
-    guides = site_guides(settings)
-    if name and slug(name) not in guides:
+    guides = load_site_guides(settings)
+    if name and slugify_guide_name(name) not in guides:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)
-    rows = [guides[slug(name)]] if name else list(guides.values())
+    rows = [guides[slugify_guide_name(name)]] if name else list(guides.values())
     if as_json:
-        tell(json_line({"schema": 1, "items": [guide_row(row) for row in rows]}))
+        print_text(format_json_line({"schema": 1, "items": [build_guide_row(row) for row in rows]}))
         return 0
-    console = paper()
+    console = open_console()
     for guide in rows:
         meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
         console.print(Text(f"  for {meant or 'whoever calls it'}", style="dim"))
-        for line in (line for step in guide.steps if name for line in _lines(step)):
+        for line in (line for step in guide.steps if name for line in _format_step_lines(step)):
             console.print(Text(f"  {line}"))
     return 0
 
 
-def guide_row(guide: Guide) -> dict[str, Any]:
+def build_guide_row(guide: Guide) -> dict[str, Any]:
     """For scripts."""
-    steps = [_step_row(step) for step in guide.steps]
+    steps = [_build_step_row(step) for step in guide.steps]
     return {"id": guide.id, "title": guide.title, "symptoms": list(guide.symptoms), "words": list(guide.words), "steps": steps}
 
 
-def _step_row(step: GuideStep) -> dict[str, Any]:
+def _build_step_row(step: GuideStep) -> dict[str, Any]:
     when = [{"key": one.key, one.quantifier: one.expression.source} for one in step.when]
     return {
         "id": step.id,
@@ -52,7 +52,7 @@ def _step_row(step: GuideStep) -> dict[str, Any]:
     }
 
 
-def _lines(step: GuideStep) -> list[str]:
+def _format_step_lines(step: GuideStep) -> list[str]:
     what = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
     approval = ", put up for decision" if step.approve else ", put up for decision where a proven cause asks for it" if step.remedy else ""
     order = f"after {', '.join(step.after)}" if step.after else "at once"

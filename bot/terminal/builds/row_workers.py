@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.refusal import Refusal
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from graph.learning.labelling import LabelledRow, Labeller
+from bot.terminal.edge import print_text
+from graph.learning.labelling import LabelledRow, RuleLabeller
 from kb.exports.row import ExportRow, UnreadRow
 
 if TYPE_CHECKING:
-    from bot.terminal.builds.building import AskedModel
-    from graph.learning.asked import AskedLabeller
-    from graph.model.client import Model
+    from bot.terminal.builds.building import ModelOptions
+    from graph.learning.asked import ModelLabeller
+    from graph.model.client import ModelReasoner
 
-AT_ONCE, WINDOW = 8, 64
+MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64
 """Questions at the same time, and rows after which the journal knows of them."""
-_OFTEN: Final = 5.0
+_PROGRESS_INTERVAL_SECONDS: Final = 5.0
 """Seconds between two words on how far it is."""
 
 
-class RowWorker(Protocol):
+class RowLabeller(Protocol):
     """`name` tells it from others, so that a build is not ended by another than began it. `window`: rows that it takes at once. `total`: rows that
     it foresees; 0 where it did not count. `paid`: what it cost."""
 
@@ -32,10 +32,10 @@ class RowWorker(Protocol):
     window: int
     total: int
 
-    def foresee(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
+    def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
         """Before anything is labelled. Raises Refusal where it would cost too much."""
 
-    def label(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
+    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
 
     @property
     def paid(self) -> dict[str, Any]: ...
@@ -44,20 +44,20 @@ class RowWorker(Protocol):
 
 
 @dataclass(slots=True)
-class RulesWorker:
+class RulesRowLabeller:
     """No model."""
 
-    labeller: Labeller
+    labeller: RuleLabeller
     name: str = "rules"
     window: int = 1
     total: int = 0
 
-    def foresee(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
+    def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
         if sys.stderr.isatty():  # counting reads all of it once more
             self.total = sum(isinstance(row, ExportRow) and not row.guide for row in rows)
 
-    def label(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        return [self.labeller.label(row) for row in rows]
+    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
+        return [self.labeller.label_row(row) for row in rows]
 
     @property
     def paid(self) -> dict[str, Any]:
@@ -68,41 +68,41 @@ class RulesWorker:
 
 
 @dataclass(slots=True)
-class ModelWorker:
+class ModelRowLabeller:
     """A model behind one allowance for the whole build; what it does not answer is left to the rules, and counted."""
 
-    asked: "AskedLabeller"
-    model: "Model"
+    asked: "ModelLabeller"
+    model: "ModelReasoner"
     most_usd: float
     free: bool
     """Answers come from a recording alone, which costs nothing."""
     name: str
-    window: int = WINDOW
+    window: int = JOURNAL_WINDOW_ROWS
     total: int = 0
     _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
-    def foresee(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        from graph.learning.asked import ANSWER, titles, tokens_of
-        from graph.model.budget import price_of
+    def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
+        from graph.learning.asked import ANSWER_TOKENS, get_label_titles, estimate_question_tokens
+        from graph.model.budget import find_price
 
-        labels, tokens = titles(self.asked.rules), 0
+        labels, tokens = get_label_titles(self.asked.rules), 0
         for row in rows:
             if isinstance(row, ExportRow) and not row.guide:
                 self.total += 1
-                tokens += tokens_of(row, labels)
-        usd = price_of(self.asked.name).of(tokens, ANSWER * self.total)
+                tokens += estimate_question_tokens(row, labels)
+        usd = find_price(self.asked.name).compute_usd(tokens, ANSWER_TOKENS * self.total)
         told = f"{self.total} rows, about {tokens / 1000:,.0f} thousand tokens, at most about ${usd:.2f} at {self.asked.name}"
         if usd > self.most_usd and not self.free:
             raise Refusal(f"{told}: more than --most-usd {self.most_usd:g}; raise it, or build without --model", 2)
         if not self.free:
-            tell(told, err=True)
+            print_text(told, err=True)
 
-    def label(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        return self._runner.run(self.asked.label(rows))
+    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
+        return self._runner.run(self.asked.label_rows(rows))
 
     @property
     def paid(self) -> dict[str, Any]:
-        spent = self.asked.spent
+        spent = self.asked.spend
         usd = 0.0 if self.free else round(spent.usd, 4)
         asked = {
             "name": self.asked.name,
@@ -118,15 +118,15 @@ class ModelWorker:
             self._runner.run(self.model.aclose())
 
 
-def open_worker(labeller: Labeller, settings: Settings, asked: "AskedModel | None") -> RowWorker:
+def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelOptions | None") -> RowLabeller:
     """Raises Refusal where a model is wanted and none is set."""
     if asked is None:
-        return RulesWorker(labeller)
-    from graph.learning.asked import AskedLabeller
+        return RulesRowLabeller(labeller)
+    from graph.learning.asked import ModelLabeller
     from graph.model.budget import Budget
     from graph.model.client import open_model
-    from graph.model.prompts import load
-    from graph.model.recorded import NoRecording
+    from graph.model.prompts import load_prompt
+    from graph.model.recorded import BadRecording
 
     url, key = (settings.model_url, settings.model_api_key.get_secret_value()) if asked.live else ("", "")
     if asked.live and not (url or key):
@@ -142,14 +142,14 @@ def open_worker(labeller: Labeller, settings: Settings, asked: "AskedModel | Non
             recording=asked.recording,
             context=settings.model_context,
         )
-    except NoRecording as why:
+    except BadRecording as why:
         raise Refusal(str(why), 2) from why
     assert model is not None
-    name = f"{settings.model_name}, question {load('label').version}"
-    return ModelWorker(AskedLabeller(labeller, model, settings.model_name, AT_ONCE), model, asked.most_usd, not asked.live, name)
+    name = f"{settings.model_name}, question {load_prompt('label').version}"
+    return ModelRowLabeller(ModelLabeller(labeller, model, settings.model_name, MAX_CONCURRENT_QUESTIONS), model, asked.most_usd, not asked.live, name)
 
 
-def bill(paid: Mapping[str, Any]) -> list[str]:
+def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
     """What the model cost, and what it did not answer."""
     if not paid:
         return []
@@ -167,16 +167,16 @@ class BuildProgress:
     _told: float = field(default_factory=time.monotonic)
     _first: int = -1
 
-    def say(self, rows: int) -> None:
+    def report_rows(self, rows: int) -> None:
         now = time.monotonic()
         if self._first < 0:
             self._first = rows  # those of a build that was broken off took no time
-        if sys.stderr.isatty() and now - self._told > _OFTEN:
+        if sys.stderr.isatty() and now - self._told > _PROGRESS_INTERVAL_SECONDS:
             self._told = now
-            tell(progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
+            print_text(format_progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
 
 
-def progress_line(rows: int, total: int, speed: float) -> str:
+def format_progress_line(rows: int, total: int, speed: float) -> str:
     """`1,200 of 10,000 rows, 38 a second, 4 min left`."""
     left = (total - rows) / speed if total and speed else 0.0
     ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"  # a minute and a half

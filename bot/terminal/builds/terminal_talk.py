@@ -4,17 +4,17 @@ import sys
 
 import click
 
-from bot.terminal.builds.reviewing import Talk
-from bot.terminal.edge import tell
+from bot.terminal.builds.reviewing import ReviewDialog
+from bot.terminal.edge import print_text
 
 
-def terminal_talk() -> Talk:
-    return Talk(tell, _asked, lambda text: click.edit(text, extension=".yaml"))
+def open_terminal_dialog() -> ReviewDialog:
+    return ReviewDialog(print_text, _ask_line, lambda text: click.edit(text, extension=".yaml"))
 
 
-def _asked(prompt: str) -> str | None:
-    tell(prompt, end="", err=True, flush=True)
+def _ask_line(prompt: str) -> str | None:
+    print_text(prompt, end="", err=True, flush=True)
     line = sys.stdin.readline()
     if not line:
-        tell(err=True)
+        print_text(err=True)
     return line.rstrip("\n") if line else None

@@ -7,9 +7,9 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from kb.redact import visible
+from kb.redact import show_invisible
 
-State = Literal["ok", "warn", "fail", "off"]
+FindingState = Literal["ok", "warn", "fail", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +17,15 @@ class Finding:
     """One part: how it is, and what to do where that is not well."""
 
     part: str
-    state: State
+    state: FindingState
     says: str
     mend: str = ""
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
+def render_findings_table(findings: Sequence[Finding]) -> Table:
     """What was found, for people. Hosts and services put words in here, so they are shown as they are, never as markup."""
     table = Table("part", "", "what", "how to mend", header_style="bold")
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
     for row in findings:
-        table.add_row(row.part, Text(*marks[row.state]), Text(visible(row.says)), Text(visible(row.mend)))
+        table.add_row(row.part, Text(*marks[row.state]), Text(show_invisible(row.says)), Text(show_invisible(row.mend)))
     return table

@@ -5,54 +5,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.terminal.examination.finding import Finding
-from tools.acting.kit import KitState, current_version, kit_of
+from tools.acting.kit import KitState, get_current_kit_version, read_kit_state
 from tools.checks.kernel import BOOT_ID
 from tools.inventory.hosts import Host, Inventory
-from tools.inventory.ranges import fold
-from tools.transport import Barrier, Transport, Unreachable
+from tools.inventory.ranges import fold_host_names
+from tools.transport import AccessBarrier, Transport, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOut:
+class UnreachableHost:
     """A host that does not let us in. `barrier` decides how it is told, `why` is the host's or the network's own word."""
 
     host: Host
-    barrier: Barrier
+    barrier: AccessBarrier
     why: str
 
 
-async def host_findings(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
+async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
     """One line for all hosts that answer, one for each way in which others do not, then their kits."""
-    answers = await asyncio.gather(*(_try(ssh, inventory.hosts[name]) for name in names))
+    answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
     refused = [answer for answer in answers if answer]
     closed = {row.host.name for row in refused}
     there = [name for name in names if name not in closed and inventory.hosts[name].kit]
-    kits = kit_findings(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
+    kits = build_kit_findings(there, await asyncio.gather(*(read_kit_state(name, ssh) for name in there)))
     good = len(names) - len(closed)
     reached = [Finding("ssh", "ok", f"{good} of {len(names)} hosts answer, host keys verified")] if good else []
-    return reached + refusal_findings(refused) + kits
+    return reached + build_refusal_findings(refused) + kits
 
 
-async def _try(ssh: Transport, host: Host) -> KeptOut | None:
+async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
     try:
         ran = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
     except Unreachable as why:
-        return KeptOut(host, why.barrier, why.why)
-    return None if ran.exit_status == 0 else KeptOut(host, Barrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
+        return UnreachableHost(host, why.barrier, why.why)
+    return None if ran.exit_status == 0 else UnreachableHost(host, AccessBarrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
 
 
-def refusal_findings(rows: Sequence[KeptOut]) -> list[Finding]:
+def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
     """What is mended the same way is one line, however each host worded it."""
-    alike: dict[tuple[Barrier, str], list[KeptOut]] = {}
+    alike: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
     for row in rows:
-        alike.setdefault((row.barrier, _SAME.get(row.barrier, _why)(row)), []).append(row)
-    return [_TOLD.get(barrier, _other)(same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])]
+        alike.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
+    return [_FINDING_BUILDERS.get(barrier, _build_other_finding)(same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])]
 
 
-def _login(rows: Sequence[KeptOut]) -> Finding:
+def _build_login_finding(rows: Sequence[UnreachableHost]) -> Finding:
     host = rows[0].host
     key = f"the public half of {host.key}" if host.key else "our public key"
-    says = f"{_several(rows)} refused the login of {host.user}: {_names(rows)}"
+    says = f"{_format_host_count(rows)} refused the login of {host.user}: {_format_host_names(rows)}"
     mend = (
         f"is {key} in /etc/ssh/authorized_keys/{host.user} there (without the kit's rule for sshd: in ~{host.user}/.ssh/authorized_keys), "
         "and the account not locked? `user`, `key`, `certificate`: in the inventory"
@@ -60,9 +60,9 @@ def _login(rows: Sequence[KeptOut]) -> Finding:
     return Finding("ssh", "fail", says, mend)
 
 
-def _unlisted(rows: Sequence[KeptOut]) -> Finding:
+def _build_unlisted_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
-    says = f"no key of {_several(rows)} is listed in {file}: {_names(rows)}"
+    says = f"no key of {_format_host_count(rows)} is listed in {file}: {_format_host_names(rows)}"
     return Finding(
         "ssh",
         "fail",
@@ -71,51 +71,51 @@ def _unlisted(rows: Sequence[KeptOut]) -> Finding:
     )
 
 
-def _changed(rows: Sequence[KeptOut]) -> Finding:
+def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
-    says = f"{_several(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_names(rows)}"
+    says = f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
     return Finding(
         "ssh", "fail", says, "installed anew? then mend known_hosts by hand; if nobody knows why, something answers in its place"
     )
 
 
-def _other(rows: Sequence[KeptOut]) -> Finding:
+def _build_other_finding(rows: Sequence[UnreachableHost]) -> Finding:
     return Finding(
-        "ssh", "fail", f"{_names(rows)}: {rows[0].why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory"
+        "ssh", "fail", f"{_format_host_names(rows)}: {rows[0].why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory"
     )
 
 
-def _several(rows: Sequence[KeptOut]) -> str:
+def _format_host_count(rows: Sequence[UnreachableHost]) -> str:
     return "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
 
 
-def _names(rows: Sequence[KeptOut]) -> str:
-    return fold(row.host.name for row in rows)
+def _format_host_names(rows: Sequence[UnreachableHost]) -> str:
+    return fold_host_names(row.host.name for row in rows)
 
 
-def _known(row: KeptOut) -> str:
+def _get_known_hosts_file(row: UnreachableHost) -> str:
     return row.host.known_hosts
 
 
-def _why(row: KeptOut) -> str:
+def _get_reason(row: UnreachableHost) -> str:
     return row.why
 
 
-_SAME: Mapping[Barrier, Callable[[KeptOut], str]] = {
-    Barrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
-    Barrier.UNLISTED_KEY: _known,
-    Barrier.CHANGED_KEY: _known,
+_GROUP_KEYS: Mapping[AccessBarrier, Callable[[UnreachableHost], str]] = {
+    AccessBarrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
+    AccessBarrier.UNLISTED_KEY: _get_known_hosts_file,
+    AccessBarrier.CHANGED_KEY: _get_known_hosts_file,
 }
 """What must be the same of hosts that are one line."""
 
-_TOLD: Mapping[Barrier, Callable[[Sequence[KeptOut]], Finding]] = {
-    Barrier.LOGIN: _login,
-    Barrier.UNLISTED_KEY: _unlisted,
-    Barrier.CHANGED_KEY: _changed,
+_FINDING_BUILDERS: Mapping[AccessBarrier, Callable[[Sequence[UnreachableHost]], Finding]] = {
+    AccessBarrier.LOGIN: _build_login_finding,
+    AccessBarrier.UNLISTED_KEY: _build_unlisted_key_finding,
+    AccessBarrier.CHANGED_KEY: _build_changed_key_finding,
 }
 
 
-def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
+def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
     """One line for hosts that can run every remedy, one for each way in which others cannot."""
     by_state: dict[tuple[str, str], list[str]] = {}
     for name, kit in zip(names, states, strict=True):
@@ -123,10 +123,10 @@ def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
     rows = []
     for (state, detail), hosts in sorted(by_state.items()):
         says = {
-            "current": f"{len(hosts)} of {len(names)} hosts have it, version {current_version()}",
-            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: remedies and newer checks are refused there",
-            "missing": f"{fold(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
-            "unknown": f"{fold(hosts)}: could not be asked ({detail})",
+            "current": f"{len(hosts)} of {len(names)} hosts have it, version {get_current_kit_version()}",
+            "older": f"{fold_host_names(hosts)}: version {detail}, not {get_current_kit_version()}: remedies and newer checks are refused there",
+            "missing": f"{fold_host_names(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
+            "unknown": f"{fold_host_names(hosts)}: could not be asked ({detail})",
         }[state]
         good = state == "current"
         rows.append(

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from bot.terminal.edge import answer, fail, settings, tell
-from bot.terminal.options import Config
+from bot.terminal.edge import call_or_exit, exit_with_error, load_settings_or_exit, print_text
+from bot.terminal.options import ConfigOption
 
 bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated clusters; needs a checkout.", no_args_is_help=True)
 
 
-def _bench() -> Any:
+def _load_bench() -> Any:
     """The benchmark lives beside the tests and is not installed."""
     try:
         from tests.bench import cli
     except ModuleNotFoundError as why:
-        fail(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
+        exit_with_error(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
     return cli
 
 
-def installed() -> bool:
+def is_bench_installed() -> bool:
     """Whether the benchmark is here."""
     from importlib.util import find_spec
 
@@ -32,21 +32,21 @@ def installed() -> bool:
         return False
 
 
-def right_with(kb: Path | None, n: int | None) -> dict[str, bool]:
+def score_cases(kb: Path | None, n: int | None) -> dict[str, bool]:
     """The open cases, by whether each is answered right with this folder of a site; progress on stderr. `n`: cases of each layer."""
-    answers: dict[str, bool] = _going_on(lambda: _bench().right_with(kb, n, lambda line: tell(line, err=True)))
+    answers: dict[str, bool] = _run_resumable(lambda: _load_bench().right_with(kb, n, lambda line: print_text(line, err=True)))
     return answers
 
 
-def _going_on(act: Callable[[], Any]) -> Any:
+def _run_resumable(act: Callable[[], Any]) -> Any:
     """Its value; a refusal is one sentence and an exit code, and what was interrupted can go on."""
     try:
-        return answer(act)
+        return call_or_exit(act)
     except KeyboardInterrupt:
-        fail("interrupted; run the same again to go on", 130)
+        exit_with_error("interrupted; run the same again to go on", 130)
 
 
-def _typed() -> str:
+def _get_command_line() -> str:
     """The command as it was typed, to be stated beside its figures."""
     import shlex
 
@@ -73,15 +73,15 @@ def bench_run(
     loop: Annotated[str, typer.Option(help="Play cases to their end instead, approvers being `yes`, `careful`, `nobody` or `all`.")] = "",
     bots: Annotated[int, typer.Option(min=1, max=4, help="With --loop: so many bots share the work, and approvers click at once.")] = 1,
     kb: Annotated[Path | None, typer.Option("--kb", metavar="DIR", help="A folder whose leaves and past incidents are known too.")] = None,
-    config: Config = None,
+    config: ConfigOption = None,
 ) -> None:
     """Solve cases with several arms and write every figure down. Prints progress on stderr."""
-    code = _bench()
+    code = _load_bench()
     wanted = code.Wanted(
-        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed(), kb
+        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _get_command_line(), kb
     )
-    done = _going_on(lambda: code.run_bench(settings(config), wanted, lambda line: tell(line, err=True)))
-    tell(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
+    done = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True)))
+    print_text(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 
 
 @bench.command(name="report")
@@ -93,9 +93,9 @@ def bench_report(
     loop: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="What `bench run --loop` wrote; may be given again.")] = None,
 ) -> None:
     """Results as Markdown with intervals, pictures, gates and the hardest cases."""
-    code = _bench()
-    for path in _going_on(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
-        tell(path)
+    code = _load_bench()
+    for path in _run_resumable(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
+        print_text(path)
 
 
 @bench.command(name="publish")
@@ -108,13 +108,13 @@ def bench_publish(
         str, typer.Option(help="Policies of the closed loop to be played as well: yes, careful, nobody, `all`; default: none.")
     ] = "",
     work: Annotated[Path, typer.Option(help="Where results lie, so that a broken run goes on.")] = Path("out/publish"),
-    config: Config = None,
+    config: ConfigOption = None,
 ) -> None:
     """The whole report in one command: every arm that can run, the gates, the closed loop if wanted, published incidents."""
-    code = _bench()
+    code = _load_bench()
     wanted = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _going_on(lambda: code.publish(settings(config), wanted, lambda line: tell(line, err=True))):
-        tell(path)
+    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True))):
+        print_text(path)
 
 
 @bench.command(name="questions")
@@ -125,11 +125,11 @@ def bench_questions(
         typer.Option(metavar="FILE", help="Ask the model that is set, and keep its answers there; what is kept is not asked again."),
     ] = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answers of another recording than the one of this checkout.")] = None,
-    config: Config = None,
+    config: ConfigOption = None,
 ) -> None:
     """Metrics A, B and C: what a conversation says, the right look and a drafted check, the cause. Prints tables."""
-    code = _bench()
-    tell(_going_on(lambda: code.ask_questions(settings(config), record, replay, out, lambda line: tell(line, err=True))))
+    code = _load_bench()
+    print_text(_run_resumable(lambda: code.ask_questions(load_settings_or_exit(config), record, replay, out, lambda line: print_text(line, err=True))))
 
 
 @bench.command(name="new-case")
@@ -140,8 +140,8 @@ def bench_new_case(
     seed: Annotated[str, typer.Option(help="Another seed, another case.")] = "1",
 ) -> None:
     """Write one case to begin from; edit it and check it with `bench lint`."""
-    code = _bench()
-    tell(_going_on(lambda: code.new_case(out, layer, seed, fault)))
+    code = _load_bench()
+    print_text(_run_resumable(lambda: code.new_case(out, layer, seed, fault)))
 
 
 @bench.command(name="gates")
@@ -153,14 +153,14 @@ def bench_gates(
     out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="The same as JSON, for `bench report --gates`.")] = None,
 ) -> None:
     """Whether the benchmark is honest: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when it is not."""
-    code = _bench()
-    if not _going_on(lambda: code.try_gates(seed, n, jobs, out, lambda line: tell(line, err=True), tell, anew=freeze)):
+    code = _load_bench()
+    if not _run_resumable(lambda: code.try_gates(seed, n, jobs, out, lambda line: print_text(line, err=True), print_text, anew=freeze)):
         raise typer.Exit(1)
 
 
 @bench.command(name="lint")
 def bench_lint(cases: Annotated[Path, typer.Argument(metavar="CASES", help="A case file, or a folder of them.")]) -> None:
     """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
-    code = _bench()
-    if _going_on(lambda: code.lint(cases, tell)):
+    code = _load_bench()
+    if _run_resumable(lambda: code.lint(cases, print_text)):
         raise typer.Exit(1)

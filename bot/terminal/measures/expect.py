@@ -9,167 +9,167 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.site import site_skus
+from bot.run.site import load_site_skus
 from bot.settings import Settings
-from bot.terminal.edge import tell
-from bot.terminal.paper import paper
-from kb.catalogues.accelerators import Accelerator, accelerators, of_product
-from kb.performance.compared import FEWEST_PEERS, Compared, by_peers, compared
-from kb.performance.model import Expected, expected
-from kb.performance.quantities import BadQuantity, read_seconds, time_in_words
-from kb.performance.shapes import AllReduce, BadShape, Copy, Shape
+from bot.terminal.edge import print_text
+from bot.terminal.paper import open_console
+from kb.catalogues.accelerators import Accelerator, load_accelerators, find_accelerator
+from kb.performance.compared import MIN_PEERS, TimeComparison, adjust_to_peers, compare_time
+from kb.performance.model import ExpectedTime, compute_expected_time
+from kb.performance.quantities import BadQuantity, parse_seconds, format_duration
+from kb.performance.shapes import AllReduce, BadWorkload, Copy, Workload
 
 T = TypeVar("T")
-BAD_USAGE = 2
-SHORT = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "seq", "sharding": "shard"}
+USAGE_EXIT_CODE = 2
+OPTION_NAMES = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "seq", "sharding": "shard"}
 """Parts of a shape that an option calls otherwise."""
 
 
-def amount(option: str, read: Callable[[str], T], given: str) -> T:
+def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
     """An amount of an option; what is none is refused by the option's name."""
     try:
         return read(given)
     except BadQuantity as why:
-        raise Refusal(f"{option}: {why}", BAD_USAGE) from why
+        raise Refusal(f"{option}: {why}", USAGE_EXIT_CODE) from why
 
 
-def one_of(option: str, given: str, among: Sequence[str]) -> Any:
+def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
     """A word of a closed list."""
     if given not in among:
-        raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", BAD_USAGE)
+        raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", USAGE_EXIT_CODE)
     return given
 
 
-def shaped(make: Callable[[], T]) -> T:
+def build_shape(make: Callable[[], T]) -> T:
     """A shape, or the sentence that says which option is wrong."""
     try:
         return make()
-    except BadShape as why:
+    except BadWorkload as why:
         raise Refusal(
-            f"--{SHORT.get(why.field, why.field)} ({why.field}): {why.why}" if why.field in SHORT else f"--{why}", BAD_USAGE
+            f"--{OPTION_NAMES.get(why.field, why.field)} ({why.field}): {why.why}" if why.field in OPTION_NAMES else f"--{why}", USAGE_EXIT_CODE
         ) from why
 
 
-def gpu_of(settings: Settings, name: str) -> Accelerator:
+def find_gpu(settings: Settings, name: str) -> Accelerator:
     """A GPU by its own name, or by that of a machine's profile, a site's own included."""
-    known = accelerators()
+    known = load_accelerators()
     if name in known:
         return known[name]
-    profiles = site_skus(settings.kb_dir)
+    profiles = load_site_skus(settings.kb_dir)
     if name in profiles and (own := profiles[name].accelerator):
         return own
-    found = next((gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := of_product(product))), None)
+    found = next((gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None)
     if found is None:
-        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(known)}", BAD_USAGE)
+        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(known)}", USAGE_EXIT_CODE)
     return found
 
 
-def seconds_seen(shape: Shape, seen: str, rate: float | None) -> float | None:
+def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
     """What was seen as a time: said as one, or as the bandwidth that tests print."""
     if seen and rate is not None:
-        raise Refusal("--seen and --seen-gbs: one of them", BAD_USAGE)
+        raise Refusal("--seen and --seen-gbs: one of them", USAGE_EXIT_CODE)
     if rate is None:
-        return amount("--seen", read_seconds, seen) if seen else None
+        return parse_amount("--seen", parse_seconds, seen) if seen else None
     if rate <= 0:
-        raise Refusal(f"--seen-gbs: {rate:g} is no bandwidth", BAD_USAGE)
+        raise Refusal(f"--seen-gbs: {rate:g} is no bandwidth", USAGE_EXIT_CODE)
     moved = (
         shape.size * 2 * (shape.gpus - 1) / shape.gpus if isinstance(shape, AllReduce) else shape.size if isinstance(shape, Copy) else 0.0
     )
     return moved / (rate * 1e9)
 
 
-def show_expected(gpu: Accelerator, shape: Shape, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
+def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
     """Print `{schema, …}` or a few lines. Raises Refusal where such GPUs cannot do it."""
-    usual = shaped(lambda: expected(shape, gpu))
-    at_clock = expected(shape, gpu, mhz) if mhz is not None else None
-    times = [amount("--peer", read_seconds, one) for one in peers]
-    if times and len(times) < FEWEST_PEERS:
-        raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {FEWEST_PEERS}", BAD_USAGE)
-    want = by_peers(usual, times)
-    beside = None if seen is None else compared(want, seen, at_clock, mhz)
+    usual = build_shape(lambda: compute_expected_time(shape, gpu))
+    at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
+    times = [parse_amount("--peer", parse_seconds, one) for one in peers]
+    if times and len(times) < MIN_PEERS:
+        raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
+    want = adjust_to_peers(usual, times)
+    beside = None if seen is None else compare_time(want, seen, at_clock, mhz)
     if as_json:
-        tell(json.dumps(expected_document(gpu, want, at_clock, mhz, beside)))
+        print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, beside)))
     else:
-        paper().print(expected_text(gpu, want, at_clock, mhz, beside))
+        open_console().print(render_expected(gpu, want, at_clock, mhz, beside))
     return 0
 
 
-def expected_document(
-    gpu: Accelerator, want: Expected, at_clock: Expected | None, mhz: float | None, beside: Compared | None
+def build_expected_document(
+    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> dict[str, Any]:
     """The shape that scripts rely on. Times are seconds."""
     document: dict[str, Any] = {
         "schema": 1,
         "gpu": gpu.name,
         "what": want.says,
-        "expected": {"seconds": _round(want.seconds), "least": _round(want.least), "most": _round(want.most)},
+        "expected": {"seconds": _round_significant(want.seconds), "least": _round_significant(want.least), "most": _round_significant(want.most)},
         "rate": {
-            "value": _round(want.rate),
-            "least": _round(want.work / want.most),
-            "most": _round(want.work / want.least),
+            "value": _round_significant(want.rate),
+            "least": _round_significant(want.work / want.most),
+            "most": _round_significant(want.work / want.least),
             "unit": want.unit,
         },
         "parts": [
-            {"resource": part.resource, "seconds": _round(part.seconds), "least": _round(part.least), "most": _round(part.most)}
+            {"resource": part.resource, "seconds": _round_significant(part.seconds), "least": _round_significant(part.least), "most": _round_significant(part.most)}
             for part in want.parts
         ],
-        "pipeline": _round(want.stretch),
+        "pipeline": _round_significant(want.stretch),
         "bound": want.bound,
         "peers": want.peers,
     }
     if at_clock is not None:
-        document["at_clock"] = {"mhz": mhz, "usual_mhz": gpu.max_mhz, "seconds": _round(at_clock.seconds)}
+        document["at_clock"] = {"mhz": mhz, "usual_mhz": gpu.max_mhz, "seconds": _round_significant(at_clock.seconds)}
     if beside is not None:
         document["seen"] = {
-            "seconds": _round(beside.seen),
+            "seconds": _round_significant(beside.seen),
             "verdict": beside.verdict,
-            "ratio": _round(beside.ratio),
+            "ratio": _round_significant(beside.ratio),
             "suspect": beside.suspect,
             "because": beside.because,
-            "speeds": {resource: _round(speed) for resource, speed in beside.speeds},
+            "speeds": {resource: _round_significant(speed) for resource, speed in beside.speeds},
         }
     return document
 
 
-def expected_text(
-    gpu: Accelerator, want: Expected, at_clock: Expected | None, mhz: float | None, beside: Compared | None
+def render_expected(
+    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> RenderableType:
     """The same for people."""
     basis = f"by {want.peers} measured peers" if want.peers else "by what such machines reach of their peaks"
-    span = f"{time_in_words(want.least)} to {time_in_words(want.most)}"
+    span = f"{format_duration(want.least)} to {format_duration(want.most)}"
     rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.most:,.4g} to {want.work / want.least:,.4g})"
     lines = [
         f"{want.says}, {gpu.title}",
-        f"expected: {time_in_words(want.seconds)} ({span}), {rates}, {basis}; bound by {want.bound}",
+        f"expected: {format_duration(want.seconds)} ({span}), {rates}, {basis}; bound by {want.bound}",
     ]
     if want.stretch > 1.0:
         lines.append(f"the pipeline fills and drains: x {want.stretch:.3g}")
     if at_clock is not None:
-        lines.append(f"at an SM clock of {mhz:,.0f} MHz of {gpu.max_mhz:,}: {time_in_words(at_clock.seconds)}")
+        lines.append(f"at an SM clock of {mhz:,.0f} MHz of {gpu.max_mhz:,}: {format_duration(at_clock.seconds)}")
     if beside is not None:
-        lines.append(f"seen: {beside.in_words()}")
+        lines.append(f"seen: {beside.format_sentence()}")
     table = Table("resource", "alone", "from", "to", "works", header_style="bold")
     for part in want.parts:
-        ends = (time_in_words(part.least), time_in_words(part.most))
-        table.add_row(part.resource, time_in_words(part.seconds), *ends, "beside the others" if part.beside else "in turn")
+        ends = (format_duration(part.least), format_duration(part.most))
+        table.add_row(part.resource, format_duration(part.seconds), *ends, "beside the others" if part.beside else "in turn")
     return Group(*map(Text, lines), table, Text(f"peaks: {gpu.source}", style="dim"))
 
 
-def show_gpus(*, as_json: bool) -> int:
+def print_gpus(*, as_json: bool) -> int:
     """The GPUs that are known, with what each is said to reach and by whom."""
     if as_json:
-        tell(json.dumps({"schema": 1, "items": [_item(gpu) for gpu in accelerators().values()]}))
+        print_text(json.dumps({"schema": 1, "items": [_build_gpu_row(gpu) for gpu in load_accelerators().values()]}))
         return 0
     table = Table("sku", "TFLOP/s bf16", "fp8", "memory GB/s", "NVLink", "host", "network", "MHz", "what", header_style="bold")
-    for gpu in accelerators().values():
-        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.peak(precision)) else "" for precision in ("bf16", "fp8")]
+    for gpu in load_accelerators().values():
+        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.get_peak_flops(precision)) else "" for precision in ("bf16", "fp8")]
         rates = [f"{rate / 1e9:,.4g}" if rate else "" for rate in (gpu.memory, gpu.nvlink, gpu.host, gpu.network)]
         table.add_row(gpu.name, *peaks, *rates, str(gpu.max_mhz), Text(gpu.title))
-    paper(whole=True).print(table)
+    open_console(whole=True).print(table)
     return 0
 
 
-def _item(gpu: Accelerator) -> dict[str, Any]:
+def _build_gpu_row(gpu: Accelerator) -> dict[str, Any]:
     return {
         "id": gpu.name,
         "title": gpu.title,
@@ -184,6 +184,6 @@ def _item(gpu: Accelerator) -> dict[str, Any]:
     }
 
 
-def _round(value: float) -> float:
+def _round_significant(value: float) -> float:
     """As many digits as mean anything, of any size."""
     return float(f"{value:.6g}")

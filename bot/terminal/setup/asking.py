@@ -6,20 +6,20 @@ from collections.abc import Callable
 import typer
 
 from bot.refusal import Refusal
-from bot.terminal.edge import tell
+from bot.terminal.edge import print_text
 from bot.terminal.setup.questions import Question
 
 
-def ask(question: Question, default: str, refuses: Callable[[str], str]) -> str:
+def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
     """The answer of whoever sits there. Raises Refusal where nobody does."""
     if not sys.stdin.isatty():
         raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
-    tell(f"\n{question.asks}", err=True)
-    tell(f"  {question.teaches}", err=True)
+    print_text(f"\n{question.asks}", err=True)
+    print_text(f"  {question.teaches}", err=True)
     while True:
         answer: str = typer.prompt(
             "  ", default=default, show_default=bool(default), prompt_suffix="> ", hide_input=question.secret, err=True
         )
         if not (no := refuses(answer.strip())):
             return answer.strip()
-        tell(f"  {no}", err=True)
+        print_text(f"  {no}", err=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from tools.checks import job_files
 from tools.checks.baseline.rows import PROBE as BASELINE
 from tools.checks.exclusive import cuda, nccl_pairs, step
-from tools.checks.kernel import MATTERS
-from tools.checks.storage import SHARED
+from tools.checks.kernel import KERNEL_GREP_PATTERN
+from tools.checks.storage import SHARED_FILE_SYSTEMS
 from tools.checks.versions import PROBE
-from tools.ssh.batch import SCRIPT
+from tools.ssh.batch import BATCH_SCRIPT
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
@@ -67,7 +67,7 @@ def _words(line: str) -> tuple[str, ...]:
 
 
 _KERNEL_JOURNAL = ("journalctl", "-o", "json", "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY", "--no-pager")
-_NEWEST = ("--reverse", "--case-sensitive=true", f"--grep={MATTERS}", "_TRANSPORT=kernel")
+_NEWEST = ("--reverse", "--case-sensitive=true", f"--grep={KERNEL_GREP_PATTERN}", "_TRANSPORT=kernel")
 _GATHER = _words("<nccl_tests>/all_gather_perf -b 1G -e 1G -g 1 -c 1 -n 20")
 
 _KUBE_NODE = _words("kubectl get node <node> -o")
@@ -91,9 +91,9 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "mods.dkms": _words("dkms status"),
     "mods.kernel": _words("uname -r"),
     "mods.manager": _words("nv-fabricmanager --version"),
-    "disk.space": (*_words("df -P -T -B1"), *(f"-x{kind}" for kind in SHARED)),
-    "disk.inodes": (*_words("df -P -i"), *(f"-x{kind}" for kind in SHARED)),
-    "disk.shared": (*_words("timeout -k 1 4 df -B1 --output=source,fstype,ipcent,size,avail,pcent,target"), *(f"-t{kind}" for kind in SHARED)),
+    "disk.space": (*_words("df -P -T -B1"), *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS)),
+    "disk.inodes": (*_words("df -P -i"), *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS)),
+    "disk.shared": (*_words("timeout -k 1 4 df -B1 --output=source,fstype,ipcent,size,avail,pcent,target"), *(f"-t{kind}" for kind in SHARED_FILE_SYSTEMS)),
     "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),
     "mem.free": _words("free -b"),
     "mem.limits": (*_words("find /proc -maxdepth 2 -path /proc/[0-9]* ( -name comm -o -name limits -o -name status -o -name cgroup )"),
@@ -264,7 +264,7 @@ def several(command: str) -> tuple[Timed, ...]:
     """The commands that a line runs one after another by the script for that; empty where it is another line."""
     try:
         words = shlex.split(command)
-        if words[:4] != ["sh", "-c", SCRIPT, "sh"]:
+        if words[:4] != ["sh", "-c", BATCH_SCRIPT, "sh"]:
             return ()
         rows = [shlex.split(word) for word in words[4:]]
         return tuple(Timed(int(most), float(limit), tuple(argv)) for most, limit, *argv in rows)

@@ -9,7 +9,7 @@ LONGEST: Final = 160
 """Characters of a message that is one wish."""
 
 
-class ReportWish(NamedTuple):
+class ReportRequestPattern(NamedTuple):
     """Of one language: what may stand before, how a wish begins, what stands before the noun, nouns that mean this report alone, nouns that may mean
     another, and what may stand behind. A noun that may mean another is meant where it is wished for, or where `marks` stands behind it."""
 
@@ -21,7 +21,7 @@ class ReportWish(NamedTuple):
     behind: str
     marks: str
 
-    def pattern(self) -> str:
+    def build_pattern(self) -> str:
         """Of the whole message. No word can be taken back by what stands before it, so that each is tried once."""
         opens, behind = rf"(?:(?:{self.lead}) )*+", rf"(?: (?:{self.behind}))*+"
         wished = rf"(?:(?:{self.wish}) )(?:(?:{self.before}) )*+(?:{self.noun}|{self.other}){behind}"
@@ -30,8 +30,8 @@ class ReportWish(NamedTuple):
         return rf"{opens}(?:{wished}|{named}|{marked})"
 
 
-WISHES: Final[Mapping[str, ReportWish]] = {
-    "en": ReportWish(
+WISHES: Final[Mapping[str, ReportRequestPattern]] = {
+    "en": ReportRequestPattern(
         lead="hey|hi|hello|ok|okay|so|and|now|please|pls|then|great|cool|thanks|perfect",
         wish=(
             r"(?:can|could|may|might|shall) (?:i|we|you|someone|somebody) (?:(?:please|pls|kindly|also|just) )*+(?:have|get|see|send|give|write|make|create"
@@ -56,7 +56,7 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         ),
         marks=r"please|pls|in (?:pdf|markdown|md)|as (?:an? )?(?:pdf|file|html|markdown|md|document)|(?:for|of|on|about) (?:this|the) incident",
     ),
-    "de": ReportWish(
+    "de": ReportRequestPattern(
         lead="hey|hi|hallo|ok|okay|bitte|und|dann|jetzt|so|super|danke|also",
         wish=(
             r"(?:kann|konnte|darf) (?:ich|man|jemand)(?: (?:bitte|mal|mir|uns|noch))*+|(?:kannst|konntest) du(?: (?:bitte|mal|mir|uns|noch))*+"
@@ -78,7 +78,7 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         ),
         marks=r"bitte|als (?:pdf|datei|markdown|md|dokument)",
     ),
-    "fr": ReportWish(
+    "fr": ReportRequestPattern(
         lead="bonjour|salut|ok|et|alors|maintenant|merci|svp|s il (?:te|vous) plait",
         wish=(
             r"(?:je|on|nous) (?:peux|peut|pouvons|voudrais|voudrions|veux|voulons|aimerais|aimerions|souhaite|souhaiterais)(?: (?:avoir|recevoir|voir))?"
@@ -102,7 +102,7 @@ WISHES: Final[Mapping[str, ReportWish]] = {
         ),
         marks=r"s il (?:te|vous) plait|svp|stp|en (?:pdf|markdown|md)|au format pdf",
     ),
-    "es": ReportWish(
+    "es": ReportRequestPattern(
         lead="hola|ok|y|entonces|ahora|por favor|gracias|vale",
         wish=(
             r"(?:puedo|podemos|podria|podriamos|se puede) (?:tener|ver|recibir|obtener|descargar)"
@@ -127,11 +127,11 @@ _CHINESE: Final = (
     r"|一下|一份|一个|这次|本次|这个|该|的|把|来|出|要|有)*+(?:事故|事件|故障|复盘|事后|事后分析)(?:分析)?(?:报告|复盘|文档)"
     r"(?:发给我们|发给我|发我|发一下|发出来|给我们|给我|好吗|可以吗|的|pdf|文件|吗|吧|呢|谢谢)*+|(?:请|给我|给我们|发我|发一下|我要|我们要|麻烦)++(?:一份|发)?报告(?:谢谢|吧)?"
 )
-_READ: Final = re.compile("|".join((*(row.pattern() for row in WISHES.values()), r"报告(?:发给我们|发给我|请)")))
+_READ: Final = re.compile("|".join((*(row.build_pattern() for row in WISHES.values()), r"报告(?:发给我们|发给我|请)")))
 _IN_CHINESE: Final = re.compile(_CHINESE)
 
 
-def wants_report(plain: str) -> bool:
+def is_report_request(plain: str) -> bool:
     """Whether a message asks for the incident as a page to keep, and says nothing else."""
     if not plain or len(plain) > LONGEST:
         return False

@@ -3,10 +3,10 @@
 import re
 from datetime import datetime
 
-from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, say, unknown_said
-from graph.incident.concluded import Concluded
-from graph.ladders.ends import describe
-from graph.state import Ladder
+from graph.incident.answers.known import AnswerContext, format_age, clean_text, resolve_target_hosts, get_check_name, render_recheck_offer, build_answer, render_unknown_names
+from graph.incident.concluded import TurnResult
+from graph.ladders.ends import describe_remediation
+from graph.state import Remediation
 from tools.fact import Fact, Status
 
 MAX_CHARACTERS, MAX_NUMBERS = 400, 4
@@ -17,50 +17,50 @@ _HOW_MUCH = re.compile(
 )
 
 
-def asks_how_much(asked: Asked) -> bool:
+def asks_how_much(asked: AnswerContext) -> bool:
     """Whether a number behind a cause is asked for, and there is one."""
-    return bool(_HOW_MUCH.search(asked.said.text[:MAX_CHARACTERS])) and bool(_numbers(asked))
+    return bool(_HOW_MUCH.search(asked.message.text[:MAX_CHARACTERS])) and bool(_numbers(asked))
 
 
-def asks_of_what_was_mended(asked: Asked) -> bool:
+def asks_of_what_was_mended(asked: AnswerContext) -> bool:
     """Whether the cause that a question names was mended on a host that it may mean."""
-    return bool(asked.said.labels) and not asked.said.unknown_hosts and bool(mended(asked))
+    return bool(asked.message.labels) and not asked.message.unknown_hosts and bool(mended(asked))
 
 
-def mended(asked: Asked) -> list[Ladder]:
+def mended(asked: AnswerContext) -> list[Remediation]:
     """The fixes of the causes that the message names whose proof passed and whose cause nothing shows now."""
-    shown = {row.label for row in asked.roots}
-    rows = [row for row in asked.case.ladders if row.proven and row.label in asked.said.labels and row.label not in shown]
-    return [row for row in rows if not asked.said.hosts or row.target in asked.said.hosts]
+    shown = {row.label for row in asked.root_causes}
+    rows = [row for row in asked.case.remediations if row.proven and row.label in asked.message.labels and row.label not in shown]
+    return [row for row in rows if not asked.message.hosts or row.target in asked.message.hosts]
 
 
-async def how_much(asked: Asked) -> Concluded:
+async def how_much(asked: AnswerContext) -> TurnResult:
     """The numbers behind the cause, on the hosts named, else on those where it was found; and whether it was mended there."""
     fixes, numbers = mended(asked), _numbers(asked)
-    lines = [f"{describe(row, asked.title(row.label))}." for row in fixes[:2]]
+    lines = [f"{describe_remediation(row, asked.get_title(row.label))}." for row in fixes[:2]]
     lines += [_in_words(asked, fact) for fact in numbers[:MAX_NUMBERS]]
     old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
     lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
-    return say(asked, [*unknown_said(asked), *lines, offer(asked, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host)))])
+    return build_answer(asked, [*render_unknown_names(asked), *lines, render_recheck_offer(asked, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host)))])
 
 
-def _in_words(asked: Asked, fact: Fact) -> str:
-    return f"{fact.host or 'handed in'}: {clean(fact.in_words())} ({name_of(fact.check)}, read {ago(fact.time, asked.at)})."
+def _in_words(asked: AnswerContext, fact: Fact) -> str:
+    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, asked.current_time)})."
 
 
-def _hosts(asked: Asked) -> tuple[str, ...]:
+def _hosts(asked: AnswerContext) -> tuple[str, ...]:
     """Those that the message names, else those where the cause is or was."""
-    named = meant(asked)
+    named = resolve_target_hosts(asked)
     if named.named:
         return named.hosts
-    at_fault = [host for row in asked.roots if row.label in asked.said.labels for host in row.hosts]
+    at_fault = [host for row in asked.root_causes if row.label in asked.message.labels for host in row.hosts]
     return tuple(dict.fromkeys(at_fault or [row.target for row in mended(asked)] or named.hosts))
 
 
-def _numbers(asked: Asked) -> list[Fact]:
+def _numbers(asked: AnswerContext) -> list[Fact]:
     """What the clues of the named causes measure there, once for each device, the largest first. What was read before a fix of it is left out."""
-    taxonomy, labels = asked.now.lens.taxonomy, asked.said.labels
-    keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.leaf(label).evidence}
+    taxonomy, labels = asked.now.lens.taxonomy, asked.message.labels
+    keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
     rows = [match.fact for label in labels for row in asked.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
     hosts, fixed = _hosts(asked), {row.target: row.since for row in mended(asked)}
     found: dict[tuple[str, str, str], Fact] = {}

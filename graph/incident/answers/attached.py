@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from graph.conversation.intents import Intent
-from graph.incident.answers.known import Asked, clean, say
+from graph.incident.answers.known import AnswerContext, clean_text, build_answer
 from graph.incident.answers.unproven import given_in_words
-from graph.incident.concluded import Concluded
-from graph.reading.files import UNREAD
+from graph.incident.concluded import TurnResult
+from graph.reading.files import UNREAD_REASONS
 from graph.state import Attachment
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
@@ -26,38 +26,38 @@ _ANY: Final = re.compile(
 )
 
 
-def asked_about(asked: Asked) -> tuple[Attachment, ...]:
+def asked_about(asked: AnswerContext) -> tuple[Attachment, ...]:
     """The files that a question names, else all where it speaks of what was handed in; none where it does neither."""
-    if asked.case.kind not in ("ask", "why", "status") or asked.said.intent not in MAY_ASK:
+    if asked.case.kind not in ("ask", "why", "status") or asked.message.intent not in MAY_ASK:
         return ()
-    text = asked.said.text[:MAX_CHARS]
+    text = asked.message.text[:MAX_CHARS]
     given = attachments(asked)
     named = tuple(row for row in given if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
     return named or (given if _ANY.search(text) else ())
 
 
-def attachments(asked: Asked) -> tuple[Attachment, ...]:
+def attachments(asked: AnswerContext) -> tuple[Attachment, ...]:
     """What was handed in so far, each text once, the latest first."""
-    rows = [Attachment.model_validate(row) for said in asked.case.said for row in said.get("attachments", ())]
+    rows = [Attachment.model_validate(row) for said in asked.case.messages for row in said.get("attachments", ())]
     return tuple({(row.name, row.sha256): row for row in reversed(rows)}.values())
 
 
-async def show_attached(asked: Asked, files: Sequence[Attachment]) -> Concluded:
+async def show_attached(asked: AnswerContext, files: Sequence[Attachment]) -> TurnResult:
     """What was found in each, or why it was not read."""
     lines = [line for row in files[:MAX_FILES] for line in _of(asked, row)]
     more = [f"… and {len(files) - MAX_FILES} more; ask for one by its name."] if len(files) > MAX_FILES else []
-    return say(asked, [*lines, *more], most=MAX_FILES * (MAX_LINES + 2))
+    return build_answer(asked, [*lines, *more], most=MAX_FILES * (MAX_LINES + 2))
 
 
-def _of(asked: Asked, row: Attachment) -> list[str]:
-    head = f"{clean(row.name, 80)} (handed in)"
+def _of(asked: AnswerContext, row: Attachment) -> list[str]:
+    head = f"{clean_text(row.name, 80)} (handed in)"
     if row.unread:
-        return [f"{head}: not read, {UNREAD[row.unread]}."]
+        return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
     own = [fact for fact in asked.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
     found = [fact for fact in asked.now.handed_in if fact.sha256 == row.sha256]
     unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD, "check.foreign")]
-    lines = [f"  {clean(fact.line or given_in_words(fact, asked.case))}" for fact in found[:MAX_LINES]]
-    lines += [f"  not understood: {clean(line)}" for fact in unknown for line in _lines(fact)][: MAX_LINES - len(lines)]
+    lines = [f"  {clean_text(fact.line or given_in_words(fact, asked.case))}" for fact in found[:MAX_LINES]]
+    lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _lines(fact)][: MAX_LINES - len(lines)]
     if not own:
         return [f"{head}: nothing of it is kept; attach it again."]
     kinds = len({(fact.key, repr(fact.value)) for fact in found})

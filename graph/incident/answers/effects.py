@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from graph.conversation.things import REMEDY_WORDS
-from graph.incident.answers.known import Asked, meant, say, unknown_said
-from graph.incident.answers.people import brief
+from graph.incident.answers.known import AnswerContext, resolve_target_hosts, build_answer, render_unknown_names
+from graph.incident.answers.people import render_step_summary
 from graph.incident.answers.safety import running_jobs
-from graph.incident.answers.steps import NOTHING_RUNS, waiting
-from graph.incident.concluded import Concluded
-from graph.state import Ladder
+from graph.incident.answers.steps import NOTHING_RUNS_TEXT, list_pending_approvals
+from graph.incident.concluded import TurnResult
+from graph.state import Remediation
 from tools.remedies import REMEDIES
 
 MAX_CHARACTERS = 400
@@ -41,7 +41,7 @@ _PHRASES = sorted(
 )
 
 
-def asks_what_a_fix_does_to_the_job(said: Said) -> bool:
+def asks_what_a_fix_does_to_the_job(said: ParsedMessage) -> bool:
     """Whether a question is about what a fix, not the job, would do to the job."""
     return bool(_fix_in(said.text))
 
@@ -59,30 +59,30 @@ def _remedy_in(words: str) -> str:
     return next((remedy for phrase, remedy in _PHRASES if f" {phrase} " in plain), "")
 
 
-async def effect_on_the_job(asked: Asked) -> Concluded:
+async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
     """The outage that the fix makes, what it affects, and which jobs run there."""
-    row = _fix_meant(asked, named := _remedy_in(_fix_in(asked.said.text)))
-    remedy = REMEDIES.get(named or (row.now.remedy if row and row.now else ""))
+    row = _fix_meant(asked, named := _remedy_in(_fix_in(asked.message.text)))
+    remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
-        return say(
-            asked, [*unknown_said(asked), "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean."]
+        return build_answer(
+            asked, [*render_unknown_names(asked), "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean."]
         )
-    hosts = tuple(row.target.split(",")) if row else meant(asked).hosts
-    what = f"{brief(row)} is what waits for a decision" if row and row.now and row.now.remedy == remedy.id else ""
+    hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(asked).hosts
+    what = f"{render_step_summary(row)} is what waits for a decision" if row and row.current_step and row.current_step.remedy == remedy.id else ""
     what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
         running_jobs(asked, hosts) if hosts else "",
-        f"{what}. {NOTHING_RUNS}",
+        f"{what}. {NOTHING_RUNS_TEXT}",
     ]
-    return say(asked, [*unknown_said(asked), *lines])
+    return build_answer(asked, [*render_unknown_names(asked), *lines])
 
 
-def _fix_meant(asked: Asked, remedy: str) -> Ladder | None:
+def _fix_meant(asked: AnswerContext, remedy: str) -> Remediation | None:
     """The fix that the question is about: of the cause, the host or the remedy that it names, else the only one."""
-    rows: Sequence[Ladder] = waiting(asked)
+    rows: Sequence[Remediation] = list_pending_approvals(asked)
     if remedy:
         rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]
-    said = asked.said
+    said = asked.message
     own = [row for row in rows if row.label in said.labels or set(row.target.split(",")) & set(said.hosts)]
     return next(iter(own or ([] if said.hosts and remedy else rows)), None)

@@ -4,91 +4,91 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from graph.incident.answers.known import Asked, branch_of, cited, clean, say
-from graph.incident.concluded import Concluded
-from graph.incident.fixes import yard_of
-from graph.incident.lifecycle import Came
-from graph.ladders.ends import stopped, withdrawn
-from graph.ladders.preview import planned_actions
-from graph.state import Ladder, PersonsWord
-from tools.inventory.ranges import fold
+from graph.incident.answers.known import AnswerContext, find_common_branch, render_citation, clean_text, build_answer
+from graph.incident.concluded import TurnResult
+from graph.incident.fixes import build_plan_context
+from graph.incident.lifecycle import TurnEvent
+from graph.ladders.ends import stop_remediations, withdraw_disbelieved
+from graph.ladders.preview import list_planned_actions
+from graph.state import Remediation, HumanCorrection
+from tools.inventory.ranges import fold_host_names
 
-QUIET = timedelta(hours=2)
+DEFAULT_PAUSE = timedelta(hours=2)
 """How long a thread rests where no time is named."""
-MOST_DENIED = 6
-MOST_QUIET = timedelta(days=7)
+MAX_DENIED_LABELS = 6
+MAX_PAUSE = timedelta(days=7)
 
 
-def _meant(asked: Asked) -> str:
+def _format_named_cause(asked: AnswerContext) -> str:
     """What it is said to have been, in words; empty where nothing is named."""
-    said = asked.said
+    said = asked.message
     if said.labels:
-        branch = branch_of(said.labels)
-        return asked.title(branch) if len(said.labels) > 1 and branch else asked.title(said.labels[0])
-    return asked.title(said.category) if said.category else ""
+        branch = find_common_branch(said.labels)
+        return asked.get_title(branch) if len(said.labels) > 1 and branch else asked.get_title(said.labels[0])
+    return asked.get_title(said.category) if said.category else ""
 
 
-def _word(asked: Asked, denied: Sequence[str] = ()) -> PersonsWord:
-    said = asked.said
-    found = {row.label for row in asked.roots if row.label in said.labels or _under(row.label, said.category)}
-    label = said.labels[0] if len(said.labels) == 1 else branch_of(said.labels) or said.category
+def _build_correction(asked: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
+    said = asked.message
+    found = {row.label for row in asked.root_causes if row.label in said.labels or _is_under_branch(row.label, said.category)}
+    label = said.labels[0] if len(said.labels) == 1 else find_common_branch(said.labels) or said.category
     label = found.pop() if len(found) == 1 else label
-    return PersonsWord(label=label, words=clean(said.text, 160), by=asked.case.item.user, denied=tuple(denied)[:MOST_DENIED])
+    return HumanCorrection(label=label, words=clean_text(said.text, 160), by=asked.case.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS])
 
 
-async def correct(asked: Asked) -> Concluded:
+async def correct_cause(asked: AnswerContext) -> TurnResult:
     """The true cause by a person's word. What was seen stays; what is up for decision for another cause is taken back."""
-    named, case = _meant(asked), asked.case
-    found = [row.label for row in asked.roots]
+    named, case = _format_named_cause(asked), asked.case
+    found = [row.label for row in asked.root_causes]
     if not named:
         noted = "Noted that it was something else." if found else "Noted."
         asks = "What was it? For example “it was the cable”."
-        return replace(say(asked, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_word(asked))
-    same = [row for row in asked.roots if row.label in asked.said.labels or _under(row.label, asked.said.category)]
-    agreed = [f"{asked.title(row.label)}{cited(row)}" for row in same]
+        return replace(build_answer(asked, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_build_correction(asked))
+    same = [row for row in asked.root_causes if row.label in asked.message.labels or _is_under_branch(row.label, asked.message.category)]
+    agreed = [f"{asked.get_title(row.label)}{render_citation(row)}" for row in same]
     if agreed:
-        return replace(say(asked, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_word(asked))
-    kept = {(row.label, row.target) for row in case.ladders if row.label in asked.said.labels or _under(row.label, asked.said.category)}
-    ladders = withdrawn(case.ladders, kept)
-    gone = [row for row, before in zip(ladders, case.ladders, strict=True) if row != before]
+        return replace(build_answer(asked, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(asked))
+    kept = {(row.label, row.target) for row in case.remediations if row.label in asked.message.labels or _is_under_branch(row.label, asked.message.category)}
+    ladders = withdraw_disbelieved(case.remediations, kept)
+    gone = [row for row, before in zip(ladders, case.remediations, strict=True) if row != before]
     lines = [
         f"Noted as your word: {named}."
-        + (f" I had found {asked.title(found[0])}{cited(asked.roots[0])}; what I saw stays as it is." if found else "")
+        + (f" I had found {asked.get_title(found[0])}{render_citation(asked.root_causes[0])}; what I saw stays as it is." if found else "")
     ]
-    lines += [f"What was up for decision for it is taken back: {fold([row.target for row in gone])}."] if gone else []
-    going = [row for row in ladders if row.open]
-    lines += [f"What was begun goes on: {fold([row.target for row in going])}."] if going else []
-    return _with(
-        asked, replace(say(asked, [*lines, "Say “close” to close the incident with it."]), correction=_word(asked, found)), ladders
+    lines += [f"What was up for decision for it is taken back: {fold_host_names([row.target for row in gone])}."] if gone else []
+    going = [row for row in ladders if row.is_open]
+    lines += [f"What was begun goes on: {fold_host_names([row.target for row in going])}."] if going else []
+    return _apply_remediations(
+        asked, replace(build_answer(asked, [*lines, "Say “close” to close the incident with it."]), correction=_build_correction(asked, found)), ladders
     )
 
 
-def _under(label: str, branch: str) -> bool:
+def _is_under_branch(label: str, branch: str) -> bool:
     return bool(branch) and (label == branch or label.startswith(f"{branch}."))
 
 
-def _with(asked: Asked, told: Concluded, ladders: Sequence[Ladder]) -> Concluded:
+def _apply_remediations(asked: AnswerContext, told: TurnResult, ladders: Sequence[Remediation]) -> TurnResult:
     """The same with ladders that may have changed."""
-    if list(ladders) == asked.case.ladders:
+    if list(ladders) == asked.case.remediations:
         return told
-    actions = tuple(planned_actions(ladders, yard_of(asked.case, asked.ports)))
+    actions = tuple(list_planned_actions(ladders, build_plan_context(asked.case, asked.ports)))
     return replace(told, ladders=list(ladders), report=told.report.model_copy(update={"actions": actions}))
 
 
-async def close(asked: Asked) -> Concluded:
+async def close_incident(asked: AnswerContext) -> TurnResult:
     """Closed with its cause by words, without a hand-off. Nothing more is proposed; what runs goes on; what is held is said."""
-    case, named = asked.case, _meant(asked)
+    case, named = asked.case, _format_named_cause(asked)
     if case.lifecycle == "closed":
-        return say(asked, ["It is closed already. Say “reopen” if it is not over."])
-    found = " and ".join(asked.title(row.label) for row in asked.roots[:2])
-    cause = named or (asked.title(case.correction.label) if case.correction and case.correction.label else "") or found
-    ladders = stopped(case.ladders, "the incident was closed")
-    gone = [row for row, before in zip(ladders, case.ladders, strict=True) if row != before]
+        return build_answer(asked, ["It is closed already. Say “reopen” if it is not over."])
+    found = " and ".join(asked.get_title(row.label) for row in asked.root_causes[:2])
+    cause = named or (asked.get_title(case.correction.label) if case.correction and case.correction.label else "") or found
+    ladders = stop_remediations(case.remediations, "the incident was closed")
+    gone = [row for row, before in zip(ladders, case.remediations, strict=True) if row != before]
     held = [row.target for row in ladders if row.drained]
     lines = [f"Closed: {cause or 'no cause named'}."]
     lines += (
         [
-            f"{fold(held)} stay{'s' * (len(set(held)) == 1)} drained: return {'it' if len(set(held)) == 1 else 'them'} by hand, or say “reopen”."
+            f"{fold_host_names(held)} stay{'s' * (len(set(held)) == 1)} drained: return {'it' if len(set(held)) == 1 else 'them'} by hand, or say “reopen”."
         ]
         if held
         else []
@@ -97,28 +97,28 @@ async def close(asked: Asked) -> Concluded:
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
-    told = say(asked, [*lines, "Say “reopen” if it comes back."], came=Came.CLOSED, ticket=ticket)
+    told = build_answer(asked, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
     denied = case.correction.denied if case.correction else ()
-    return _with(asked, replace(told, correction=_word(asked, denied)) if named else told, ladders)
+    return _apply_remediations(asked, replace(told, correction=_build_correction(asked, denied)) if named else told, ladders)
 
 
-async def reopen(asked: Asked) -> Concluded:
+async def reopen_incident(asked: AnswerContext) -> TurnResult:
     """Open again, as it was left; nothing is looked at."""
     if asked.case.lifecycle != "closed":
-        return say(asked, [f"It is not closed: it is {asked.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
+        return build_answer(asked, [f"It is not closed: it is {asked.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
     ticket = asked.case.ticket
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
-    came = Came.TO_PEOPLE if ticket and ticket.handed else Came.NOTHING_OPEN
-    return say(asked, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
+    came = TurnEvent.TO_PEOPLE if ticket and ticket.handed else TurnEvent.NOTHING_OPEN
+    return build_answer(asked, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
 
 
-async def pause(asked: Asked) -> Concluded:
+async def pause_thread(asked: AnswerContext) -> TurnResult:
     """Quiet in this thread until a time, for all but a mention."""
-    now, named = asked.at, asked.said.at
-    until = min(named, now + MOST_QUIET) if named and named > now else now + QUIET
+    now, named = asked.current_time, asked.message.at
+    until = min(named, now + MAX_PAUSE) if named and named > now else now + DEFAULT_PAUSE
     when = f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"
     return replace(
-        say(asked, [f"I am quiet here until {when}. Mention me and I answer all the same; cards that wait are not taken back."]),
+        build_answer(asked, [f"I am quiet here until {when}. Mention me and I answer all the same; cards that wait are not taken back."]),
         quiet_until=until,
     )

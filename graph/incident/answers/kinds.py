@@ -4,35 +4,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.assess import Assessment
-from graph.incident.case import Case
-from graph.incident.concluded import Concluded
-from graph.incident.lifecycle import Came, becomes
-from graph.incident.questions import unanswered
-from graph.incident.tickets import hand_over
-from graph.reading.unknown import said_in
+from graph.incident.case import IncidentContext
+from graph.incident.concluded import TurnResult
+from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
+from graph.incident.questions import is_unanswered
+from graph.incident.tickets import build_handoff_ticket
+from graph.reading.unknown import format_report_unknowns
 from graph.report import Report
-from graph.state import ALERTED, ALERTS_OVER, UNANSWERED, ItemKind, Outcome
+from graph.state import ALERTS_USER, ALERTS_RESOLVED, REMINDER_UNANSWERED, InboxItemKind, DiagnosisOutcome
 
-WAITING = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
+WAITING_TEXT = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
 
-LOOKED_AT_NOTHING = "I looked at nothing, and nothing else has changed."
+NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
 
-def unknown(case: Case) -> Concluded:
+def answer_unknown_names(case: IncidentContext) -> TurnResult:
     """Only names that nobody knows: what stands stays."""
     turn = case.turn
-    report = answering(case, "").model_copy(
+    report = build_answer_report(case, "").model_copy(
         update={
-            "unknown_hosts": case.unknown(turn.unknown),
+            "unknown_hosts": case.find_unknown_names(turn.unknown),
             "unknown_job": turn.unknown_job,
             "why_nowhere": turn.why_nowhere,
         }
     )
-    reply = " ".join((*said_in(report), LOOKED_AT_NOTHING))
-    return Concluded(report.model_copy(update={"reply": reply}))
+    reply = " ".join((*format_report_unknowns(report), NOTHING_CHECKED_TEXT))
+    return TurnResult(report.model_copy(update={"reply": reply}))
 
 
-def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
+def build_answer_report(case: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
@@ -51,51 +51,51 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     )
 
 
-def _stop(case: Case, now: Assessment) -> Concluded:
-    left = "" if case.second_look.due is None else " I do not look again by myself."
+def _answer_stop(case: IncidentContext, now: Assessment) -> TurnResult:
+    left = "" if case.scheduled_recheck.due is None else " I do not look again by myself."
     says = f"Stopped.{left} What was seen is kept; say recheck to look again."
-    report = answering(case, says).model_copy(update={"look_again": ""})
-    return Concluded(report, becomes(case.lifecycle, Came.STOPPED), stopped=True)
+    report = build_answer_report(case, says).model_copy(update={"look_again": ""})
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.STOPPED), stopped=True)
 
 
-def _hand_off(case: Case, now: Assessment) -> Concluded:
-    report = answering(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
-    return Concluded(report, becomes(case.lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
+def _answer_hand_off(case: IncidentContext, now: Assessment) -> TurnResult:
+    report = build_answer_report(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(case, now, report))
 
 
-def _take(case: Case, now: Assessment) -> Concluded:
-    before, state = _has(case)
+def _answer_take(case: IncidentContext, now: Assessment) -> TurnResult:
+    before, state = _get_ticket_holder(case)
     if before == case.item.user and state == "taken":
-        return Concluded(answering(case, ""))  # two clicks are one
+        return TurnResult(build_answer_report(case, ""))  # two clicks are one
     says = f"Taken by {case.item.user}."
     if before:
         says = f"{before} goes on with it." if before == case.item.user else f"Taken over by {case.item.user} from {before}."
-    report = answering(case, says, "handed_off")
-    ticket = hand_over(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
-    return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
+    report = build_answer_report(case, says, "handed_off")
+    ticket = build_handoff_ticket(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
 
-def _wait(case: Case, now: Assessment) -> Concluded:
+def _answer_wait(case: IncidentContext, now: Assessment) -> TurnResult:
     """Whoever has it waits for somebody else; who says so of one that nobody has, has it from then on."""
-    before, state = _has(case)
+    before, state = _get_ticket_holder(case)
     if state == "waiting":
-        return Concluded(answering(case, ""))  # two clicks are one
-    report = answering(case, WAITING, "handed_off")
-    ticket = hand_over(case, now, report).model_copy(update={"state": "waiting", "taken_by": before or case.item.user})
-    return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
+        return TurnResult(build_answer_report(case, ""))  # two clicks are one
+    report = build_answer_report(case, WAITING_TEXT, "handed_off")
+    ticket = build_handoff_ticket(case, now, report).model_copy(update={"state": "waiting", "taken_by": before or case.item.user})
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
 
-def _has(case: Case) -> tuple[str, str]:
+def _get_ticket_holder(case: IncidentContext) -> tuple[str, str]:
     """Who has the ticket, and what it is in; nobody while it is open or closed."""
     ticket = case.ticket
     return (ticket.taken_by, ticket.state) if ticket and ticket.state in ("taken", "waiting") else ("", "")
 
 
-def _close(case: Case, now: Assessment) -> Concluded:
+def _answer_close(case: IncidentContext, now: Assessment) -> TurnResult:
     """Closed by a human with what it really was."""
     data: Mapping[str, Any] = case.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
-    report = answering(case, f"Closed: {now.lens.taxonomy.title(label) if label else cause or 'no cause named'}.")
+    report = build_answer_report(case, f"Closed: {now.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
     noted = {
         "state": "resolved",
         "true_label": label,
@@ -103,65 +103,65 @@ def _close(case: Case, now: Assessment) -> Concluded:
         "closed_by": case.item.user,
         "handed": bool(case.ticket and case.ticket.handed),
     }
-    ticket = hand_over(case, now, report).model_copy(update=noted)
-    return Concluded(report, becomes(case.lifecycle, Came.CLOSED), ticket=ticket)
+    ticket = build_handoff_ticket(case, now, report).model_copy(update=noted)
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.CLOSED), ticket=ticket)
 
 
-def _timer(case: Case, now: Assessment) -> Concluded:
+def _answer_timer(case: IncidentContext, now: Assessment) -> TurnResult:
     """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends, or people get what a customer does
     not answer."""
     if case.item.data.get("why") == "auto_close":
-        said = answering(case, "Closed after three quiet days. Mention me again and I start anew.")
-        return Concluded(said, becomes(case.lifecycle, Came.QUIET))
-    if case.item.data.get("why") == UNANSWERED and unanswered(case):
-        return _unanswered(case, now)
-    if case.item.data.get("why") == ALERTS_OVER:
-        return _alerts_over(case)
-    return Concluded(answering(case, ""))
+        said = build_answer_report(case, "Closed after three quiet days. Mention me again and I start anew.")
+        return TurnResult(said, get_next_lifecycle(case.lifecycle, TurnEvent.QUIET))
+    if case.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(case):
+        return _hand_off_unanswered(case, now)
+    if case.item.data.get("why") == ALERTS_RESOLVED:
+        return _answer_alerts_resolved(case)
+    return TurnResult(build_answer_report(case, ""))
 
 
-def _unanswered(case: Case, now: Assessment) -> Concluded:
+def _hand_off_unanswered(case: IncidentContext, now: Assessment) -> TurnResult:
     """A customer says nothing: people go on with what there is."""
-    asked, reminded = case.silence.since, case.silence.reminded
+    asked, reminded = case.tenant_silence.since, case.tenant_silence.reminded
     said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
-    report = answering(case, f"{said} Handed over to a human, with all that was found.", "handed_off")
+    report = build_answer_report(case, f"{said} Handed over to a human, with all that was found.", "handed_off")
     report = report.model_copy(update={"next_step": "Take the ticket."})
-    return Concluded(report, becomes(case.lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
+    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(case, now, report))
 
 
-def _alerts_over(case: Case) -> Concluded:
+def _answer_alerts_resolved(case: IncidentContext) -> TurnResult:
     """The incident ends with the alerts that opened it, unless somebody has to do with it by now."""
     if case.lifecycle == "closed":
-        return Concluded(answering(case, ""))
-    if why := _not_by_itself(case):
-        return Concluded(answering(case, f"The alerts are over. I leave this open: {why}."))
-    said = answering(case, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
-    return Concluded(said, becomes(case.lifecycle, Came.QUIET))
+        return TurnResult(build_answer_report(case, ""))
+    if why := _get_keep_open_reason(case):
+        return TurnResult(build_answer_report(case, f"The alerts are over. I leave this open: {why}."))
+    said = build_answer_report(case, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
+    return TurnResult(said, get_next_lifecycle(case.lifecycle, TurnEvent.QUIET))
 
 
-def _not_by_itself(case: Case) -> str:
+def _get_keep_open_reason(case: IncidentContext) -> str:
     """Why people are to end it; empty where nobody had to do with it."""
-    if case.ladders:
+    if case.remediations:
         return "a fix was put up"
     if case.owner or case.ticket or case.lifecycle in ("handed_off", "watching"):
         return "a person has it"
-    told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTED for row in case.said)
+    told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTS_USER for row in case.messages)
     if told_us or case.item.data.get("people"):  # what people say to each other is not kept, but that they do
         return "people wrote about it"
     return ""
 
 
-def _action_result(case: Case, now: Assessment) -> Concluded:
+def _answer_action_result(case: IncidentContext, now: Assessment) -> TurnResult:
     """What became of an action is said by its ladder (`graph.incident.fixes`)."""
-    return Concluded(answering(case, ""))
+    return TurnResult(build_answer_report(case, ""))
 
 
-BY_KIND: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
-    "stop": _stop,
-    "hand_off": _hand_off,
-    "take": _take,
-    "wait": _wait,
-    "close": _close,
-    "timer": _timer,
-    "action_result": _action_result,
+HANDLERS_BY_KIND: Mapping[InboxItemKind, Callable[[IncidentContext, Assessment], TurnResult]] = {
+    "stop": _answer_stop,
+    "hand_off": _answer_hand_off,
+    "take": _answer_take,
+    "wait": _answer_wait,
+    "close": _answer_close,
+    "timer": _answer_timer,
+    "action_result": _answer_action_result,
 }

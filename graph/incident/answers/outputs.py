@@ -2,92 +2,92 @@
 
 from collections.abc import Sequence, Set
 
-from graph.deciding import deciding_numbers
-from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
-from graph.incident.answers.pictures import bandwidth, measured
-from graph.incident.concluded import Concluded
-from graph.reading.numbers import USUAL, number_of
-from graph.report import ShownOutput, ShownPicture
-from kb.scan import lines_in
-from tools.heat import Heat, in_words
-from tools.inventory.ranges import fold
+from graph.deciding import iter_deciding_gpu_keys
+from graph.incident.answers.known import AnswerContext, format_age, clean_text, resolve_target_hosts, get_check_name, render_recheck_offer, get_read_time, build_answer, render_unknown_names
+from graph.incident.answers.pictures import answer_bandwidth, measured
+from graph.incident.concluded import TurnResult
+from graph.reading.numbers import DEFAULT_METRIC, find_metric
+from graph.report import AttachedOutput, AttachedChart
+from kb.scan import split_lines
+from tools.heat import Heatmap, summarize_heatmap
+from tools.inventory.ranges import fold_host_names
 
-MOST_LINES, MOST_HOSTS, MOST_COMMANDS = 12, 2, 6
-LOGS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})
+MAX_LINES, MAX_HOSTS, MAX_COMMANDS = 12, 2, 6
+LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})
 """Outputs whose end tells more than their beginning."""
-MOST_READ = 200_000
+MAX_OUTPUT_CHARS = 200_000
 """Characters of an output that are looked through for its telling lines."""
 
 
-async def show_output(asked: Asked) -> Concluded:
+async def show_output(asked: AnswerContext) -> TurnResult:
     """The lines that a check printed on a host; as a file too where one is wanted or lines are left out here. Where no check or host is named, what
     decided says which."""
-    if asked.said.form == "picture" and (key := number_of(asked.said.text, asked.said.check, _deciding(asked))):
-        return _pictured(asked, key)
-    pairs = _wanted(asked)
+    if asked.message.form == "picture" and (key := find_metric(asked.message.text, asked.message.check, _get_deciding_key(asked))):
+        return _answer_heatmap(asked, key)
+    pairs = _list_wanted_outputs(asked)
     if not pairs:
-        return say(asked, [*unknown_said(asked), _which(asked)])
-    lines, files = unknown_said(asked), list[ShownOutput]()
-    for host, check in pairs[:MOST_HOSTS]:
-        more, own = await _shown(asked, host, check, room=MOST_LINES if len(pairs) == 1 else MOST_LINES // 2)
+        return build_answer(asked, [*render_unknown_names(asked), _ask_which_output(asked)])
+    lines, files = render_unknown_names(asked), list[AttachedOutput]()
+    for host, check in pairs[:MAX_HOSTS]:
+        more, own = await _render_output(asked, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
         lines, files = [*lines, *more], [*files, *own]
-    left = [host for host, _ in pairs[MOST_HOSTS:]]
-    lines += [f"The same for {fold(left)}: ask for one host at a time."] if left else []
+    left = [host for host, _ in pairs[MAX_HOSTS:]]
+    lines += [f"The same for {fold_host_names(left)}: ask for one host at a time."] if left else []
     lines += (
         ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
-        if asked.said.form == "picture" and files
+        if asked.message.form == "picture" and files
         else []
     )
-    return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=tuple(files))
+    return build_answer(asked, [*lines, render_recheck_offer(asked, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files))
 
 
-def _deciding(asked: Asked) -> str:
+def _get_deciding_key(asked: AnswerContext) -> str:
     """The number of GPUs that decided, else the usual one."""
-    return next(deciding_numbers(asked.roots), USUAL)
+    return next(iter_deciding_gpu_keys(asked.root_causes), DEFAULT_METRIC)
 
 
-def _pictured(asked: Asked, key: str) -> Concluded:
+def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
     """A number of every GPU: in a line here, and to be drawn. Hosts that were not named are all that were looked at, to compare."""
-    here = meant(asked)
-    hosts = here.hosts if here.named else asked.seen
-    heat = Heat(key, hosts)
-    heat.add(asked.case.facts)
-    if heat.spread() is None and key == "nccl.pair_busbw" and measured(asked, tuple(hosts)).curves:
-        return bandwidth(asked)  # not pair by pair, but by the size of messages
-    if heat.spread() is None:
+    here = resolve_target_hosts(asked)
+    hosts = here.hosts if here.named else asked.observed_hosts
+    heat = Heatmap(key, hosts)
+    heat.add_facts(asked.case.facts)
+    if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(asked, tuple(hosts)).curves:
+        return answer_bandwidth(asked)  # not pair by pair, but by the size of messages
+    if heat.compute_spread() is None:
         check = next((row for row in asked.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
         how = (
-            f"Say `run {check.id} on {fold(hosts)}` to put it up for decision."
+            f"Say `run {check.id} on {fold_host_names(hosts)}` to put it up for decision."
             if check and exclusive
-            else f"Say `recheck {fold(hosts)}` and I look."
+            else f"Say `recheck {fold_host_names(hosts)}` and I look."
         )
-        return say(
-            asked, [*unknown_said(asked), f"No {heat.says} was read of {fold(hosts) or 'any host'}, so there is nothing to draw.", how]
+        return build_answer(
+            asked, [*render_unknown_names(asked), f"No {heat.says} was read of {fold_host_names(hosts) or 'any host'}, so there is nothing to draw.", how]
         )
-    known = heat.known()
+    known = heat.list_known_hosts()
     blind = [host for host in hosts if host not in set(known)]
-    ages = [at for host in known if (at := read_at(asked, host))]
+    ages = [at for host in known if (at := get_read_time(asked, host))]
     lines = [
-        *unknown_said(asked),
-        f"{clean(in_words(heat), 300)} · {_read_with(asked, key)} · read {ago(min(ages, default=None), asked.at)}; as a picture:",
-        f"Not known: {fold(blind)}." if blind else "",
-        offer(asked, known),
+        *render_unknown_names(asked),
+        f"{clean_text(summarize_heatmap(heat), 300)} · {_format_reading_checks(asked, key)} · read {format_age(min(ages, default=None), asked.current_time)}; as a picture:",
+        f"Not known: {fold_host_names(blind)}." if blind else "",
+        render_recheck_offer(asked, known),
     ]
-    return say(asked, lines, pictures=(ShownPicture(key=key, hosts=tuple(hosts)),))
+    return build_answer(asked, lines, pictures=(AttachedChart(key=key, hosts=tuple(hosts)),))
 
 
-def _read_with(asked: Asked, key: str) -> str:
+def _format_reading_checks(asked: AnswerContext, key: str) -> str:
     """The checks that a number of GPUs was read with."""
-    return ", ".join(dict.fromkeys(name_of(fact.check) for fact in asked.case.facts if fact.key == key))
+    return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in asked.case.facts if fact.key == key))
 
 
-def _wanted(asked: Asked) -> list[tuple[str, str]]:
+def _list_wanted_outputs(asked: AnswerContext) -> list[tuple[str, str]]:
     """(host, check) pairs; the decisive ones where the message names no check."""
-    here = meant(asked)
-    if asked.said.check:
-        return [(host, asked.said.check) for host in here.hosts]
-    cited = [(line.host, line.check) for row in asked.roots for line in row.evidence if line.host]
+    here = resolve_target_hosts(asked)
+    if asked.message.check:
+        return [(host, asked.message.check) for host in here.hosts]
+    cited = [(line.host, line.check) for row in asked.root_causes for line in row.evidence if line.host]
     if here.named:
         of_theirs = [pair for pair in cited if pair[0] in here.hosts]
         odd = [(fact.host, fact.check) for fact in asked.now.odd if fact.host in here.hosts]
@@ -95,64 +95,64 @@ def _wanted(asked: Asked) -> list[tuple[str, str]]:
     return list(dict.fromkeys(cited))[:1]
 
 
-def _which(asked: Asked) -> str:
-    if asked.said.unknown_hosts:
+def _ask_which_output(asked: AnswerContext) -> str:
+    if asked.message.unknown_hosts:
         return "I can show no output of those."
     looked = sorted({fact.check for fact in asked.case.facts if fact.host and fact.sha256})
-    names = ", ".join(name_of(check) for check in looked[:12])
+    names = ", ".join(get_check_name(check) for check in looked[:12])
     return (
-        f"Which output do you want? I have {names}. For example “show kernel log of {asked.seen[0]}”."
+        f"Which output do you want? I have {names}. For example “show kernel log of {asked.observed_hosts[0]}”."
         if looked
         else "I have looked at nothing yet."
     )
 
 
-async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[str], list[ShownOutput]]:
+async def _render_output(asked: AnswerContext, host: str, check: str, room: int) -> tuple[list[str], list[AttachedOutput]]:
     """A head line and the telling lines of an output, and its files where it is not all here or files are wanted."""
     digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
-    texts = _telling_texts(
-        [(sha, text) for sha in digests[:MOST_COMMANDS] if (text := await asked.ports.evidence.get(sha)) is not None], _boots(asked, host)
+    texts = _drop_boot_id_texts(
+        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await asked.ports.evidence.get_text(sha)) is not None], _list_boot_ids(asked, host)
     )
     why = asked.now.coverage.blind.get((host, check), "")
     if not texts:
-        return [_nothing(asked, host, check, why, kept=not digests)], []
-    head = f"{host} · {name_of(check)} · read {ago(read_at(asked, host, check), asked.at)}"
-    lines = [line for _, text in texts for line in lines_in(text[:MOST_READ]) if line.strip()]
-    telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOGS)
+        return [_render_no_output(asked, host, check, why, kept=not digests)], []
+    head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(asked, host, check), asked.current_time)}"
+    lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
+    telling = _select_telling_lines(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS)
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
-    filed = texts if asked.said.form or len(telling) < len(lines) else []
-    files = [ShownOutput(name=_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
+    filed = texts if asked.message.form or len(telling) < len(lines) else []
+    files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
     whole = "; all of it as a file" if files else ""
-    blind = [f"A part could not be looked at: {clean(why, 100)}."] if why else []
-    return [f"{head}: {count}{whole}", *(f"  {clean(line)}" for line in telling), *blind], files
+    blind = [f"A part could not be looked at: {clean_text(why, 100)}."] if why else []
+    return [f"{head}: {count}{whole}", *(f"  {clean_text(line)}" for line in telling), *blind], files
 
 
-def _boots(asked: Asked, host: str) -> set[str]:
+def _list_boot_ids(asked: AnswerContext, host: str) -> set[str]:
     """The ids by which this host's boots are told apart."""
     return {
         fact.boot_id or str(fact.value) for fact in asked.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
     }
 
 
-def _telling_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> list[tuple[str, str]]:
+def _drop_boot_id_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> list[tuple[str, str]]:
     """Without a boot's id, which a check reads for itself alone; with it where it printed nothing else."""
     return [(sha, text) for sha, text in texts if text.strip() not in boots] or list(texts)
 
 
-def _nothing(asked: Asked, host: str, check: str, why: str, *, kept: bool) -> str:
+def _render_no_output(asked: AnswerContext, host: str, check: str, why: str, *, kept: bool) -> str:
     if why:
-        return f"{host} · {name_of(check)}: could not look: {clean(why, 100)}. Say `recheck {host}` to try again."
+        return f"{host} · {get_check_name(check)}: could not look: {clean_text(why, 100)}. Say `recheck {host}` to try again."
     if (host, check) in asked.now.coverage.skipped:
-        return f"{host} · {name_of(check)}: was not run: {clean(asked.now.coverage.skipped[host, check], 120)}."
+        return f"{host} · {get_check_name(check)}: was not run: {clean_text(asked.now.coverage.skipped[host, check], 120)}."
     if any((fact.host, fact.check) == (host, check) for fact in asked.case.facts):
-        at = ago(read_at(asked, host, check), asked.at)
-        return f"{host} · {name_of(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
+        at = format_age(get_read_time(asked, host, check), asked.current_time)
+        return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
     row = asked.now.lens.checks.get(check)
     how = f"Say `run {check} on {host}` to put it up for decision." if row and row.exclusive else f"Say `recheck {host}` and I look."
-    return f"{host} · {name_of(check)}: not looked at. {how}"
+    return f"{host} · {get_check_name(check)}: not looked at. {how}"
 
 
-def _telling(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
+def _select_telling_lines(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
     """What is abnormal first with its neighbours, else the end of a log and the beginning of a table: what fits, in order."""
     if len(lines) <= room:
         return list(lines)
@@ -169,5 +169,5 @@ def _telling(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: boo
     return [lines[n] for n in sorted(chosen)]
 
 
-def _file_name(host: str, check: str, number: int) -> str:
+def _build_file_name(host: str, check: str, number: int) -> str:
     return f"{host}-{check}{f'-{number + 1}' if number else ''}.txt"

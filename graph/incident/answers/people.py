@@ -2,79 +2,79 @@
 
 from collections.abc import Sequence
 
-from graph.incident.answers.known import Asked, say
-from graph.incident.concluded import Concluded
-from graph.ladders.ends import does
-from graph.ports import Decision
-from graph.state import Ladder
-from tools.inventory.ranges import fold
+from graph.incident.answers.known import AnswerContext, build_answer
+from graph.incident.concluded import TurnResult
+from graph.ladders.ends import format_current_step
+from graph.ports import ApprovalStatus
+from graph.state import Remediation
+from tools.inventory.ranges import fold_host_names
 
-NOBODY = "Nobody is on it. Say “I take it”, or “assign it to @name”."
+NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
 
-def owner_of(asked: Asked) -> str:
+def get_owner(asked: AnswerContext) -> str:
     """Who took the incident or was named for it; empty while it is nobody."""
     case = asked.case
     return case.owner or (case.ticket.taken_by if case.ticket else "")
 
 
-async def who_is_on_it(asked: Asked) -> Concluded:
+async def answer_owner(asked: AnswerContext) -> TurnResult:
     """The owner, and what RackMedic itself waits for."""
-    owner, waits = owner_of(asked), [row for row in asked.case.ladders if row.open and row.waiting_for == "approval"]
-    doing = f"I wait for a decision: {waiting_for(waits)}." if waits else ""
-    return say(asked, [f"{owner} is on it." if owner else NOBODY, doing])
+    owner, waits = get_owner(asked), [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+    doing = f"I wait for a decision: {render_pending_approvals(waits)}." if waits else ""
+    return build_answer(asked, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
-async def take(asked: Asked) -> Concluded:
+async def take_incident(asked: AnswerContext) -> TurnResult:
     """The one who says so is on it."""
-    return _given(asked, asked.case.item.user, own=True)
+    return _set_owner(asked, asked.case.item.user, own=True)
 
 
-async def assign(asked: Asked) -> Concluded:
+async def assign_incident(asked: AnswerContext) -> TurnResult:
     """Somebody else is."""
-    if not asked.said.person:
-        return say(asked, ["Whom? For example “assign it to @name”; or say “I take it”."])
-    return _given(asked, asked.said.person, own=asked.said.person == asked.case.item.user)
+    if not asked.message.person:
+        return build_answer(asked, ["Whom? For example “assign it to @name”; or say “I take it”."])
+    return _set_owner(asked, asked.message.person, own=asked.message.person == asked.case.item.user)
 
 
-async def waits(asked: Asked) -> Concluded:
+async def mark_waiting(asked: AnswerContext) -> TurnResult:
     """Whoever has the ticket waits for others; who says so of one that nobody has, has it."""
-    ticket, user = asked.case.ticket, owner_of(asked) or asked.case.item.user
+    ticket, user = asked.case.ticket, get_owner(asked) or asked.case.item.user
     if ticket is None or ticket.state == "resolved":
-        return say(asked, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
+        return build_answer(asked, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
-        return say(asked, ["It waits already; say “I take it” when it goes on."])
+        return build_answer(asked, ["It waits already; say “I take it” when it goes on."])
     says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."
-    return say(asked, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
+    return build_answer(asked, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
-def _given(asked: Asked, user: str, *, own: bool) -> Concluded:
-    before, case = owner_of(asked), asked.case
+def _set_owner(asked: AnswerContext, user: str, *, own: bool) -> TurnResult:
+    before, case = get_owner(asked), asked.case
     if not user:
-        return say(asked, ["I could not tell who you are, so nothing was noted."])
+        return build_answer(asked, ["I could not tell who you are, so nothing was noted."])
     if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
-        return say(asked, [f"{user} is on it already."])
+        return build_answer(asked, [f"{user} is on it already."])
     says = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
-    return say(asked, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket)
+    return build_answer(asked, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket)
 
 
-async def who_may_approve(asked: Asked) -> Concluded:
+async def answer_approvers(asked: AnswerContext) -> TurnResult:
     """The approvers of what is up for decision, how many it takes and until when."""
     live = await asked.ports.decisions(asked.case.id)
-    waits = [row for row in asked.case.ladders if row.open and row.waiting_for == "approval"]
+    waits = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
-        what = f"Up for decision: {waiting_for(waits)}. " if waits else ""
-        return say(asked, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."])
+        what = f"Up for decision: {render_pending_approvals(waits)}. " if waits else ""
+        return build_answer(asked, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."])
     pending = [row for row in live if row.open]
     if not pending:
-        return say(asked, ["Nothing is up for decision now, so there is nothing to approve."])
-    return say(asked, [line for row in pending[:3] for line in decision_lines(row)])
+        return build_answer(asked, ["Nothing is up for decision now, so there is nothing to approve."])
+    return build_answer(asked, [line for row in pending[:3] for line in render_approval_status(row)])
 
 
-def decision_lines(row: Decision) -> list[str]:
+def render_approval_status(row: ApprovalStatus) -> list[str]:
     """One decision that is open."""
     names = ", ".join(row.approvers[:8]) + (f" and {len(row.approvers) - 8} more" if len(row.approvers) > 8 else "")
     takes = f"it takes {row.quorum}" + (f", {', '.join(row.approved_by)} did" if row.approved_by else "")
@@ -82,13 +82,13 @@ def decision_lines(row: Decision) -> list[str]:
     return [f"{row.does}: {names or 'nobody is named as an approver'} ({takes}{until})."]
 
 
-def waiting_for(rows: Sequence[Ladder]) -> str:
+def render_pending_approvals(rows: Sequence[Remediation]) -> str:
     """What is up for decision, in words."""
-    return "; ".join(brief(row) for row in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+    return "; ".join(render_step_summary(row) for row in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
 
 
-def brief(row: Ladder) -> str:
+def render_step_summary(row: Remediation) -> str:
     """The present rung in a few words, with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
-    words = does(row).partition(": ")[0]
-    hosts = fold(row.target.split(","))
+    words = format_current_step(row).partition(": ")[0]
+    hosts = fold_host_names(row.target.split(","))
     return words if hosts in words else f"{words} ({hosts})"

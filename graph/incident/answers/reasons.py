@@ -2,100 +2,100 @@
 
 from collections.abc import Sequence
 
-from graph.engine.belief import Match
-from graph.engine.verdict import Standing
+from graph.engine.belief import ClueMatch
+from graph.engine.verdict import LabelVerdict
 from graph.incident.answers.known import (
-    Asked,
-    branch_of,
-    cited,
-    looked_with,
-    of_host,
-    offer,
-    quoted,
-    rests_on,
-    ruled_out_by,
-    say,
-    source,
-    sure,
-    unknown_said,
-    where,
+    AnswerContext,
+    find_common_branch,
+    render_citation,
+    render_coverage,
+    build_host_knowledge,
+    render_recheck_offer,
+    render_evidence,
+    render_basis,
+    render_counter_evidence,
+    build_answer,
+    render_source,
+    format_confidence,
+    render_unknown_names,
+    format_location,
 )
-from graph.incident.concluded import Concluded
-from graph.incident.thinking.checked import kept_reasoning
-from graph.reasoning.told import beside
+from graph.incident.concluded import TurnResult
+from graph.incident.thinking.checked import load_reasoning
+from graph.reasoning.told import list_other_influences
 from graph.state import Hypothesis
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
-MOST_QUOTED, MOST_BESIDE = 3, 5
+MAX_QUOTES, MAX_OTHER_INFLUENCES = 3, 5
 
 
-async def explain(asked: Asked) -> Concluded:
+async def explain_cause(asked: AnswerContext) -> TurnResult:
     """The lines behind what was found, or behind the cause that the question names."""
-    wanted = _labels(asked)
+    wanted = _list_named_labels(asked)
     if wanted:
-        rows = [asked.now.hypothesis(label) for label in wanted if label in asked.now.standings]
+        rows = [asked.now.build_hypothesis(label) for label in wanted if label in asked.now.label_verdicts]
         proven = [row for row in rows if row.verdict == "confirmed"]
-        return _explained(asked, proven, await _went_into(asked, proven)) if proven else await why_not(asked)
-    roots = _on(asked, asked.roots)
+        return _build_explanation(asked, proven, await _render_other_influences(asked, proven)) if proven else await explain_why_not(asked)
+    roots = _filter_by_named_hosts(asked, asked.root_causes)
     if roots:
-        return _explained(asked, roots, await _went_into(asked, roots))
-    unsure = [f"• {line[:160]}" for line in why_unsure(asked)[:4]]
+        return _build_explanation(asked, roots, await _render_other_influences(asked, roots))
+    unsure = [f"• {line[:160]}" for line in list_doubts(asked)[:4]]
     if unsure:
-        return say(asked, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
-    hosts = fold(asked.now.hosts)
+        return build_answer(asked, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
+    hosts = fold_host_names(asked.now.hosts)
     if not hosts:
-        return say(asked, ["I have looked at no machine yet, so there is nothing to explain."])
-    looked = looked_with(asked, of_host(asked, asked.now.hosts[0]))
-    return say(asked, [f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.", offer(asked, asked.now.hosts)])
+        return build_answer(asked, ["I have looked at no machine yet, so there is nothing to explain."])
+    looked = render_coverage(asked, build_host_knowledge(asked, asked.now.hosts[0]))
+    return build_answer(asked, [f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.", render_recheck_offer(asked, asked.now.hosts)])
 
 
-def why_unsure(asked: Asked) -> list[str]:
+def list_doubts(asked: AnswerContext) -> list[str]:
     """Why no cause is proven, with what makes one likely all the same."""
-    likely = {f"{row.leaf.title} is likely and unproven": rests_on(match.fact for match in row.support) for row in asked.now.suspects}
+    likely = {f"{row.leaf.title} is likely and unproven": render_basis(match.fact for match in row.support) for row in asked.now.suspects}
     return [f"{line} ({likely[line]})" if line in likely else line for line in asked.now.why_unsure]
 
 
-def _on(asked: Asked, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
+def _filter_by_named_hosts(asked: AnswerContext, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
     """Those on the hosts that the question names, if it names any."""
-    hosts = set(asked.said.hosts)
+    hosts = set(asked.message.hosts)
     return [row for row in roots if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
 
 
-async def _went_into(asked: Asked, rows: Sequence[Hypothesis]) -> list[str]:
+async def _render_other_influences(asked: AnswerContext, rows: Sequence[Hypothesis]) -> list[str]:
     """What else went into the first cause, from the reasoning that is kept; for our own people alone."""
-    graph = await kept_reasoning(asked.case.stored, asked.ports.evidence) if asked.case.reader is None else None
-    lines = beside(graph, rows[0].label)[:MOST_BESIDE] if graph and rows else []
+    graph = await load_reasoning(asked.case.stored, asked.ports.evidence) if asked.case.audience_tenant is None else None
+    lines = list_other_influences(graph, rows[0].label)[:MAX_OTHER_INFLUENCES] if graph and rows else []
     return ["What else went into it:", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _explained(asked: Asked, rows: Sequence[Hypothesis], more: Sequence[str] = ()) -> Concluded:
-    lines = unknown_said(asked)
+def _build_explanation(asked: AnswerContext, rows: Sequence[Hypothesis], more: Sequence[str] = ()) -> TurnResult:
+    lines = render_unknown_names(asked)
     for row in rows[:2]:
-        lines.append(f"{asked.title(row.label)} ({where(row)}), {sure(row)}: {row.because}.")
-        lines += [quoted(asked, line) for line in row.evidence[:MOST_QUOTED]]
+        lines.append(f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}: {row.because}.")
+        lines += [render_evidence(asked, line) for line in row.evidence[:MAX_QUOTES]]
     lines += [f"… and {len(rows) - 2} more causes; ask “why” with a name."] if len(rows) > 2 else []
-    out = [f"{asked.title(row.label)} ({ruled_out_by(asked, row.label)})" for row in asked.now.ruled_out(2)]
+    out = [f"{asked.get_title(row.label)} ({render_counter_evidence(asked, row.label)})" for row in asked.now.list_ruled_out(2)]
     lines += [f"Ruled out: {', '.join(out)}."] if out and len(rows) == 1 else []
-    return say(asked, [*lines, *more, offer(asked, asked.guilty)])
+    return build_answer(asked, [*lines, *more, render_recheck_offer(asked, asked.faulty_hosts)])
 
 
-async def why_not(asked: Asked) -> Concluded:
+async def explain_why_not(asked: AnswerContext) -> TurnResult:
     """What speaks against a cause, a category, or a part of the machine; or that it is not ruled out; or that nobody looked."""
-    labels, name = _labels(asked), _named(asked)
+    labels, name = _list_named_labels(asked), _format_subject(asked)
     if not labels:
-        return say(asked, ["Which cause do you mean? For example “why not the network?” or “why not ECC?”."])
-    standing = [asked.now.standings[label] for label in labels if label in asked.now.standings]
+        return build_answer(asked, ["Which cause do you mean? For example “why not the network?” or “why not ECC?”."])
+    standing = [asked.now.label_verdicts[label] for label in labels if label in asked.now.label_verdicts]
     confirmed = [row for row in standing if row.verdict == "confirmed"]
     if confirmed:
-        found = [asked.now.hypothesis(row.label) for row in confirmed]
-        rows = [f"{asked.title(row.label)} ({where(row)}), {sure(row)}{cited(row)}." for row in found[:3]]
-        return say(asked, [f"It is {name}:", *rows])
+        found = [asked.now.build_hypothesis(row.label) for row in confirmed]
+        rows = [f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]]
+        return build_answer(asked, [f"It is {name}:", *rows])
     if not asked.now.hosts:
-        return say(asked, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
-    return say(asked, [_verdict(asked, standing, name), *_against(asked, standing), *_doubts(standing), offer(asked, asked.now.hosts)])
+        return build_answer(asked, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
+    return build_answer(asked, [_render_verdict(asked, standing, name), *_render_contradictions(asked, standing), *_render_doubts(standing), render_recheck_offer(asked, asked.now.hosts)])
 
 
-def _verdict(asked: Asked, rows: Sequence[Standing], name: str) -> str:
+def _render_verdict(asked: AnswerContext, rows: Sequence[LabelVerdict], name: str) -> str:
     out = [row for row in rows if row.verdict == "rejected"]
     if len(out) == len(rows):
         return f"{name}: ruled out."
@@ -105,40 +105,40 @@ def _verdict(asked: Asked, rows: Sequence[Standing], name: str) -> str:
     return f"{name}: not ruled out{some}."
 
 
-def _against(asked: Asked, rows: Sequence[Standing]) -> list[str]:
+def _render_contradictions(asked: AnswerContext, rows: Sequence[LabelVerdict]) -> list[str]:
     """The lines that say no, else which checks looked and saw nothing."""
-    matches: dict[str, Match] = {}
+    matches: dict[str, ClueMatch] = {}
     for row in rows:
         for match in row.best.against:
             matches.setdefault(match.says, match)
-    lines = [f"• {match.says} ({source(asked, match.fact.host, match.fact.check)})" for match in list(matches.values())[:MOST_QUOTED]]
+    lines = [f"• {match.says} ({render_source(asked, match.fact.host, match.fact.check)})" for match in list(matches.values())[:MAX_QUOTES]]
     if lines:
         return lines
     said = dict.fromkeys(row.because for row in rows if row.verdict == "rejected")
     return [f"• {because}" for because in list(said)[:2]]
 
 
-def _doubts(rows: Sequence[Standing]) -> list[str]:
+def _render_doubts(rows: Sequence[LabelVerdict]) -> list[str]:
     """Why it is not out, where it is not."""
     doubtful = [row for row in rows if row.verdict != "rejected"]
     return [f"• {row.best.leaf.title}: {row.because}" for row in doubtful[:2]]
 
 
-def _labels(asked: Asked) -> list[str]:
+def _list_named_labels(asked: AnswerContext) -> list[str]:
     """Those that the message names: a cause's, else a category's."""
-    named = [label for label in asked.said.labels if label in asked.now.standings]
-    if named or not asked.said.category:
+    named = [label for label in asked.message.labels if label in asked.now.label_verdicts]
+    if named or not asked.message.category:
         return named
-    return [label for label in asked.now.standings if label.startswith(f"{asked.said.category}.")]
+    return [label for label in asked.now.label_verdicts if label.startswith(f"{asked.message.category}.")]
 
 
-def _named(asked: Asked) -> str:
+def _format_subject(asked: AnswerContext) -> str:
     """What was asked about, in words."""
-    said = asked.said
+    said = asked.message
     if not said.labels:
-        return asked.title(said.category)
-    branch = branch_of(said.labels)
+        return asked.get_title(said.category)
+    branch = find_common_branch(said.labels)
     if len(said.labels) > 1 and branch:
-        return asked.title(branch)
-    titles = [asked.title(label) for label in said.labels[:2]]
+        return asked.get_title(branch)
+    titles = [asked.get_title(label) for label in said.labels[:2]]
     return " / ".join(titles) + (f" and {len(said.labels) - 2} more" if len(said.labels) > 2 else "")

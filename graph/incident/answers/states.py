@@ -3,101 +3,101 @@
 from collections.abc import Sequence
 
 from graph.incident.answers.known import (
-    Asked,
-    HostKnown,
-    ago,
-    cited,
-    clean,
-    looked_with,
-    meant,
-    of_host,
-    offer,
-    quoted,
-    rests_on,
-    say,
-    shown_by,
-    sure,
-    unknown_said,
-    where,
+    AnswerContext,
+    HostKnowledge,
+    format_age,
+    render_citation,
+    clean_text,
+    render_coverage,
+    resolve_target_hosts,
+    build_host_knowledge,
+    render_recheck_offer,
+    render_evidence,
+    render_basis,
+    build_answer,
+    render_fact,
+    format_confidence,
+    render_unknown_names,
+    format_location,
 )
 from graph.incident.answers.unproven import CLEARED, told
-from graph.incident.concluded import Concluded
-from tools.inventory.ranges import fold
+from graph.incident.concluded import TurnResult
+from tools.inventory.ranges import fold_host_names
 
-MOST_QUOTED, MOST_APART = 3, 5
+MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
 NOTHING_READ = "nothing abnormal in what I read"
-NOT_ALL_LOOKED_AT = "nothing abnormal in what could be looked at, but not all was"
+PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
 
 
-async def host_state(asked: Asked) -> Concluded:
+async def answer_host_state(asked: AnswerContext) -> TurnResult:
     """One host in full; of several each in a line."""
-    hosts = meant(asked).hosts
+    hosts = resolve_target_hosts(asked).hosts
     if len(hosts) != 1:
-        return _several(asked, hosts)
-    known = of_host(asked, hosts[0])
-    if known.dark:
+        return _answer_hosts(asked, hosts)
+    known = build_host_knowledge(asked, hosts[0])
+    if known.is_unobserved:
         against = told((*known.unproven, *known.unplaced))
-        return say(asked, [*unknown_said(asked), not_looked(asked, known), f"{known.host}: {against}." if against else ""])
-    return say(asked, [*unknown_said(asked), *_in_full(asked, known), offer(asked, hosts)])
+        return build_answer(asked, [*render_unknown_names(asked), render_not_checked(asked, known), f"{known.host}: {against}." if against else ""])
+    return build_answer(asked, [*render_unknown_names(asked), *_render_host_details(asked, known), render_recheck_offer(asked, hosts)])
 
 
-async def group_state(asked: Asked) -> Concluded:
+async def answer_group_state(asked: AnswerContext) -> TurnResult:
     """Several hosts, those with something to say first."""
-    return _several(asked, meant(asked).hosts)
+    return _answer_hosts(asked, resolve_target_hosts(asked).hosts)
 
 
-def not_looked(asked: Asked, known: HostKnown) -> str:
+def render_not_checked(asked: AnswerContext, known: HostKnowledge) -> str:
     """Why nothing is known of a host, with the offer."""
     if known.blind:
-        why, found = known.blind[0][1], "".join(f"{asked.title(row.label)}, {sure(row)}; " for row in known.causes[:1])
-        return f"{known.host}: {found}could not be looked at ({clean(why, 80)}), tried {ago(known.read, asked.at)}. Say `recheck {known.host}` to try again."
+        why, found = known.blind[0][1], "".join(f"{asked.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
+        return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), tried {format_age(known.read, asked.current_time)}. Say `recheck {known.host}` to try again."
     return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
 
 
-def _in_full(asked: Asked, known: HostKnown) -> list[str]:
-    lines = [f"{known.host}: {summary(asked, known, quoted_below=True)}."]
+def _render_host_details(asked: AnswerContext, known: HostKnowledge) -> list[str]:
+    lines = [f"{known.host}: {render_host_summary(asked, known, quoted_below=True)}."]
     if known.causes or known.shows:
         lines += [f"Also {told(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
     if any(row.reported for row in (*known.unproven, *known.unplaced)):
         lines.append(CLEARED)
-    device = asked.said.device
+    device = asked.message.device
     for row in (*known.causes, *known.shows)[:2]:
         own = [line for line in row.evidence if line.host in (known.host, "")]
-        lines += [quoted(asked, line) for line in own[:MOST_QUOTED]]
+        lines += [render_evidence(asked, line) for line in own[:MAX_QUOTES]]
     if not known.causes and not known.shows:
         odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
-        lines += [shown_by(asked, fact) for fact in odd[:MOST_QUOTED]]
+        lines += [render_fact(asked, fact) for fact in odd[:MAX_QUOTES]]
     if known.blind:
-        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean(known.blind[0][1], 80)}.")
+        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean_text(known.blind[0][1], 80)}.")
     return lines
 
 
-def summary(asked: Asked, known: HostKnown, *, quoted_below: bool = False) -> str:
+def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
     """One host in a clause, with how much was looked at and when; and what a cause rests on, unless its lines stand below."""
-    looked, by = looked_with(asked, known), (lambda row: "") if quoted_below else cited
+    looked, by = render_coverage(asked, known), (lambda row: "") if quoted_below else render_citation
     if known.causes:
-        found = "; ".join(f"{asked.title(row.label)} ({where(row)}), {sure(row)}{by(row)}" for row in known.causes[:2])
+        found = "; ".join(f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{by(row)}" for row in known.causes[:2])
         return f"{found}; {looked}"
     if known.shows:
-        return f"{looked}, nothing wrong with the machine itself; it shows {asked.title(known.shows[0].label)}, {sure(known.shows[0])}{by(known.shows[0])}"
+        return f"{looked}, nothing wrong with the machine itself; it shows {asked.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
     but = f"; but {told(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
     if known.odd:
-        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({rests_on(known.odd)})'}{but}"
+        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
     if not known.whole:
-        return f"{looked}: {NOT_ALL_LOOKED_AT}{but}"
+        return f"{looked}: {PARTLY_CHECKED_TEXT}{but}"
     return f"{looked}, {NOTHING_READ}{but}" if but else f"{looked}, nothing abnormal"
 
 
-def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
+def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
-        nothing = "" if asked.said.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
-        return say(asked, [*unknown_said(asked), nothing or "I looked at nothing."])
-    known = [of_host(asked, host) for host in hosts]
-    sick = [row for row in known if row.causes and not row.dark]
-    odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.dark]
-    rest = [row for row in known if row not in sick and row not in odd and not row.dark]
+        nothing = "" if asked.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
+        return build_answer(asked, [*render_unknown_names(asked), nothing or "I looked at nothing."])
+    known = [build_host_knowledge(asked, host) for host in hosts]
+    sick = [row for row in known if row.causes and not row.is_unobserved]
+    odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
+    rest = [row for row in known if row not in sick and row not in odd and not row.is_unobserved]
     partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
-    dark = [row for row in known if row.dark]
+    dark = [row for row in known if row.is_unobserved]
     head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
     parts = [
         f"{len(sick)} with a fault" if sick else "",
@@ -108,12 +108,12 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
     parts += [f"{len(partly)} not wholly looked at" if partly else ""]
     parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
     lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
-    lines += [f"{row.host}: {summary(asked, row)}." for row in (*sick, *odd)[:MOST_APART]]
-    lines += [not_looked(asked, row) for row in shut[:MOST_APART]]
-    lines += [f"{fold([row.host for row in shut[MOST_APART:]])}: could not be looked at either."] if len(shut) > MOST_APART else []
-    lines += [f"… and {len(sick) + len(odd) - MOST_APART} more."] if len(sick) + len(odd) > MOST_APART else []
-    lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []
-    lines += [f"{fold([row.host for row in partly])}: {summary(asked, partly[0])}."] if partly else []
-    lines += [f"{fold([row.host for row in dark])}: not looked at. Say `recheck {fold([row.host for row in dark])}`."] if dark else []
-    lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MOST_APART]
-    return say(asked, [*unknown_said(asked), *lines, offer(asked, [row.host for row in known if not row.dark])])
+    lines += [f"{row.host}: {render_host_summary(asked, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(asked, row) for row in shut[:MAX_SEPARATE_HOSTS]]
+    lines += [f"{fold_host_names([row.host for row in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."] if len(shut) > MAX_SEPARATE_HOSTS else []
+    lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
+    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(asked, well[0])}."] if well else []
+    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(asked, partly[0])}."] if partly else []
+    lines += [f"{fold_host_names([row.host for row in dark])}: not looked at. Say `recheck {fold_host_names([row.host for row in dark])}`."] if dark else []
+    lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
+    return build_answer(asked, [*render_unknown_names(asked), *lines, render_recheck_offer(asked, [row.host for row in known if not row.is_unobserved])])

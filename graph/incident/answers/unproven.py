@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graph.engine.age import is_old, old_in_words
+from graph.engine.age import is_old, format_old_event
 from graph.engine.assess import Assessment
-from graph.engine.belief import Belief, only_old
-from graph.engine.coverage import UNASKED
-from graph.engine.nowhere import ELSEWHERE, UNLISTED
-from graph.engine.reference import is_text
-from graph.incident.case import Case
+from graph.engine.belief import Belief, has_only_old_events
+from graph.engine.coverage import UNASKED_KEYS
+from graph.engine.nowhere import ELSEWHERE_ATTRIBUTE, UNLISTED
+from graph.engine.reference import is_tenant_writable
+from graph.incident.case import IncidentContext
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import WRITTEN_BY, Fact, Status
 
@@ -37,7 +37,7 @@ class Unproven:
         return not self.of_job and (not self.hosts or host in self.hosts)
 
 
-def unproven(case: Case, now: Assessment) -> tuple[Unproven, ...]:
+def unproven(case: IncidentContext, now: Assessment) -> tuple[Unproven, ...]:
     """All of it, what people reported first."""
     reports = [
         Unproven(f"{row.text} was handed in and not read", row.hosts)
@@ -57,31 +57,31 @@ def told(rows: Sequence[Unproven]) -> str:
     return "; ".join(one.removeprefix(GIVEN) if repeats else one for one, repeats in zip(said, again, strict=True)) + more
 
 
-def writer(fact: Fact, case: Case) -> tuple[str, ...]:
+def writer(fact: Fact, case: IncidentContext) -> tuple[str, ...]:
     """The host of this incident's place whose line it is; none where that is not known."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     host = case.names.get(name, name)
     return (host,) if host in case.visible else ()
 
 
-def given_in_words(fact: Fact, case: Case) -> str:
+def given_in_words(fact: Fact, case: IncidentContext) -> str:
     """`handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     of = f" of {name}, which I do not know here" if name and not writer(fact, case) else ""
-    nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED else ""
+    nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE_ATTRIBUTE, UNLISTED) != UNLISTED else ""
     old = is_old(fact) or bool(fact.attrs.get("aged"))
-    return f"{GIVEN[:-2]}{of}: {old_in_words(fact, case.item.at) if old else fact.in_words()}{nowhere}"
+    return f"{GIVEN[:-2]}{of}: {format_old_event(fact, case.item.at) if old else fact.format_sentence()}{nowhere}"
 
 
-def _given(case: Case, now: Assessment) -> Iterator[Unproven]:
+def _given(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
     for fact in now.handed_in:
-        of_job = is_text(fact.key)
+        of_job = is_tenant_writable(fact.key)
         if _explained(fact, case, now) or (of_job and now.roots):
             continue
         yield Unproven(given_in_words(fact, case), writer(fact, case), of_job)
 
 
-def _explained(fact: Fact, case: Case, now: Assessment) -> bool:
+def _explained(fact: Fact, case: IncidentContext, now: Assessment) -> bool:
     """Whether a proven cause, or what follows from one, accounts for it; of a line that names its host, a cause there."""
     hosts = set(writer(fact, case))
     follows = [row.belief for row in now.settled.aside if row.verdict == "rejected"]
@@ -91,17 +91,17 @@ def _explained(fact: Fact, case: Case, now: Assessment) -> bool:
     )
 
 
-def _likely(case: Case, now: Assessment) -> Iterator[Unproven]:
+def _likely(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
     given = {id(fact) for fact in now.handed_in}
     for row in now.suspects:
         facts = [match.fact for match in row.support]
         hosts = tuple(filter(None, row.subject.hosts))
-        if only_old(facts) or _follows(row, hosts, now):
+        if has_only_old_events(facts) or _follows(row, hosts, now):
             continue
         if all(id(fact) in given for fact in facts):
             named = [writer(fact, case) for fact in facts]
             hosts = hosts or (tuple(dict.fromkeys(host for one in named for host in one)) if all(named) else ())
-        of_job = not row.accused and all(is_text(fact.key) for fact in facts)
+        of_job = not row.accused and all(is_tenant_writable(fact.key) for fact in facts)
         if not (of_job and now.roots):
             yield Unproven(f"{row.leaf.title} is likely and unproven", hosts, of_job)
 
@@ -111,12 +111,12 @@ def _follows(row: Belief, hosts: Sequence[str], now: Assessment) -> bool:
     return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in now.roots)
 
 
-def _unread(case: Case, now: Assessment) -> Iterator[Unproven]:
+def _unread(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
     """What was handed in and could not be read, or is of a device that nobody here has."""
     of_jobs = {fact.sha256 for fact in case.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
     for fact in case.facts:
-        if fact.host or fact.key not in UNASKED or fact.status is not Status.OK:
+        if fact.host or fact.key not in UNASKED_KEYS or fact.status is not Status.OK:
             continue
         of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD
         if not (of_job and now.roots):
-            yield Unproven(f"handed in and not understood: {fact.line or fact.in_words()}", writer(fact, case), of_job)
+            yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", writer(fact, case), of_job)

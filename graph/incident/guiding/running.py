@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from graph.conversation.commands import guide_called
+from graph.conversation.commands import parse_guide_request
 from graph.conversation.intents import Intent
-from graph.incident.case import Case
-from kb.guides.guide import Guide, slug
+from graph.incident.case import IncidentContext
+from kb.guides.guide import Guide, slugify_guide_name
 
 
 @dataclass(frozen=True, slots=True)
-class GuideRunning:
+class GuideRunState:
     """`looked`: steps whose looks were taken; `began`: waits that run; `rest`: all else is looked at as well by now."""
 
     id: str
@@ -24,41 +24,41 @@ class GuideRunning:
     """Who called it, as the ledger knows people: whoever asks for a card does not approve it. Empty where nobody can approve anyhow."""
 
     @classmethod
-    def read(cls, row: Mapping[str, Any]) -> "GuideRunning | None":
+    def from_json(cls, row: Mapping[str, Any]) -> "GuideRunState | None":
         """As the turn holds it; None where no guide runs."""
         if not row.get("id"):
             return None
         began = {name: datetime.fromisoformat(at) for name, at in row["began"].items()}
         return cls(row["id"], row["hosts"], tuple(row["looked"]), began, row["rest"], row["by"])
 
-    def write(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         began = {name: at.isoformat() for name, at in self.began.items()}
         return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began, "rest": self.rest, "by": self.by}
 
 
-def wished_guide(case: Case) -> str:
+def get_requested_guide(case: IncidentContext) -> str:
     """What the item calls a guide by: a command in the thread, or a first message that is one; empty where it calls none."""
-    if not case.looks:
+    if not case.looks_at_hosts:
         return ""
     if case.message.intent is Intent.RUN_GUIDE:
         return case.message.guide
-    return slug(found[0]) if case.item.kind == "mention" and (found := guide_called(case.item.text)) else ""
+    return slugify_guide_name(found[0]) if case.item.kind == "mention" and (found := parse_guide_request(case.item.text)) else ""
 
 
-def running_in(case: Case) -> GuideRunning | None:
+def get_running_guide(case: IncidentContext) -> GuideRunState | None:
     """The guide that runs in this incident."""
-    return GuideRunning.read(case.turn.guide)
+    return GuideRunState.from_json(case.turn.guide)
 
 
-def begun(case: Case, guide: Guide, hosts: str) -> GuideRunning:
+def start_or_resume_run(case: IncidentContext, guide: Guide, hosts: str) -> GuideRunState:
     """A run from here on: that of before where it is not at its end, with all else still to be looked at, or a new one."""
-    before, told = running_in(case), case.report.guide if case.report else None
-    goes_on = before is not None and before.id == guide.id and before.hosts == hosts and told is not None and told.open
-    by = _asker(case)
-    return replace(before, rest=False, by=by) if before and goes_on else GuideRunning(guide.id, hosts, by=by)
+    before, told = get_running_guide(case), case.report.guide if case.report else None
+    goes_on = before is not None and before.id == guide.id and before.hosts == hosts and told is not None and told.is_open
+    by = _get_requester(case)
+    return replace(before, rest=False, by=by) if before and goes_on else GuideRunState(guide.id, hosts, by=by)
 
 
-def _asker(case: Case) -> str:
+def _get_requester(case: IncidentContext) -> str:
     team, user = case.origin.team if case.origin else "", case.item.user
     return f"{team}:{user}" if team and user else ""

@@ -3,42 +3,42 @@
 from collections.abc import Sequence
 
 from graph.engine.assess import Assessment
-from graph.incident.case import Case
-from graph.incident.questions import digest_of
-from graph.incident.questions import notes_on as mistaken
-from graph.learning.noted import Concerns, notes_on
-from graph.model.reasoner import Material
-from graph.ports import Ports
-from graph.reading.logs import handful, in_words
-from graph.state import Brief, LogDigest
-from kb.scan import lines_in
+from graph.incident.case import IncidentContext
+from graph.incident.questions import render_findings
+from graph.incident.questions import list_mistake_notes as mistaken
+from graph.learning.noted import IncidentSubject, find_site_notes
+from graph.model.reasoner import PromptMaterial
+from graph.ports import GraphContext
+from graph.reading.logs import select_telling_templates, format_log_digest
+from graph.state import IncidentBrief, LogDigest
+from kb.scan import split_lines
 
-MOST_OFFERED = 40
+MAX_OFFERED_LABELS = 40
 """Labels that a reading may choose from: the likeliest by what is known."""
-ALIKE, TEMPLATES = 4, 12
+MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12
 """Past incidents and templates of logs that it is shown."""
 
 
-async def material_of(brief: Brief, logs: Sequence[LogDigest], case: Case, ports: Ports, findings: str = "") -> Material:
+async def build_material(brief: IncidentBrief, logs: Sequence[LogDigest], case: IncidentContext, ports: GraphContext, findings: str = "") -> PromptMaterial:
     """The report, and what stands beside it. A site's own pages are for our own people's incidents alone."""
-    alike = await ports.history.similar(brief.text, ALIKE, case.reader) if brief.text else []
-    past = [f"{ports.taxonomy.title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
-    said = "\n".join(line for log in handful(logs, TEMPLATES) for line in in_words(log))
-    return Material(brief.text, said, past, _pages(brief, case, ports), findings)
+    alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if brief.text else []
+    past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
+    said = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
+    return PromptMaterial(brief.text, said, past, _list_page_lines(brief, case, ports), findings)
 
 
-def _pages(brief: Brief, case: Case, ports: Ports) -> list[str]:
-    if not ports.pages or case.reader is not None:
+def _list_page_lines(brief: IncidentBrief, case: IncidentContext, ports: GraphContext) -> list[str]:
+    if not ports.pages or case.audience_tenant is not None:
         return []
     hosts = [ports.inventory.hosts[name] for name in brief.hosts if name in ports.inventory.hosts]
-    return [f"{note.title}: {line}" for note in notes_on(ports.pages, Concerns.of(brief.text, (), hosts)) for line in note.says]
+    return [f"{note.title}: {line}" for note in find_site_notes(ports.pages, IncidentSubject.from_hosts(brief.text, (), hosts)) for line in note.says]
 
 
-def findings_of(now: Assessment, notes: Sequence[str] = ()) -> list[str]:
+def list_finding_lines(now: Assessment, notes: Sequence[str] = ()) -> list[str]:
     """What was found on the machines, a line each; `notes` ahead of it."""
-    return lines_in(digest_of(now, (), notes))
+    return split_lines(render_findings(now, (), notes))
 
 
-def learnt(case: Case, labels: Sequence[str], ports: Ports) -> list[str]:
+def list_corrections(case: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
     """What people here corrected before about these causes, for a model to read."""
-    return mistaken(labels, ports.mistakes(case.reader), ports.taxonomy.titles)
+    return mistaken(labels, ports.mistakes(case.audience_tenant), ports.taxonomy.titles)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
-QUESTIONS = ("read", "judge", "explore", "critique", "intent", "label")
+PROMPT_DIR = Path(__file__).parent
+QUESTION_NAMES = ("read", "judge", "explore", "critique", "intent", "label")
 
 
 class BadPrompt(Exception):
@@ -38,7 +38,7 @@ class ModelQuestion:
 
 
 @cache
-def load(name: str, directory: Path = HERE) -> Prompt:
+def load_prompt(name: str, directory: Path = PROMPT_DIR) -> Prompt:
     path = directory / f"{name}.md"
     head, _, text = path.read_text(encoding="utf-8").partition("\n")
     key, _, version = head.partition(":")
@@ -47,10 +47,10 @@ def load(name: str, directory: Path = HERE) -> Prompt:
     return Prompt(name, int(version), text.strip())
 
 
-def ask(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = HERE) -> ModelQuestion:
+def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = PROMPT_DIR) -> ModelQuestion:
     """`offered`: the ids that may be answered, ours. `data`: untrusted text by title, each between this call's own marks."""
     mark = secrets.token_hex(8)
-    common = load("common").text.replace("{mark}", mark)
+    common = load_prompt("common").text.replace("{mark}", mark)
     lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
     blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
-    return ModelQuestion(f"{load(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
+    return ModelQuestion(f"{load_prompt(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))

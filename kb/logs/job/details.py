@@ -4,73 +4,73 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kb.numbers import whole
+from kb.numbers import parse_integer
 
-_OTHER = re.compile(r"Process (\d{1,10}) has ([\d.]{1,9}) ([GM])iB memory in use")
-_OWN = re.compile(r"this process has ([\d.]{1,9}) ([GM])iB memory in use")
-_TOTAL = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) GiB total capacity")
-_FREE = re.compile(r"(?:of which )?([\d.]{1,9}) ([GM])iB (?:is )?free")
-_RESERVED = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
-_GPU = re.compile(r"\bGPU (\d{1,2})\b")
-_SMALL = 4.0
+_OTHER_PATTERN = re.compile(r"Process (\d{1,10}) has ([\d.]{1,9}) ([GM])iB memory in use")
+_OWN_PATTERN = re.compile(r"this process has ([\d.]{1,9}) ([GM])iB memory in use")
+_TOTAL_PATTERN = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) GiB total capacity")
+_FREE_PATTERN = re.compile(r"(?:of which )?([\d.]{1,9}) ([GM])iB (?:is )?free")
+_RESERVED_PATTERN = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
+_GPU_PATTERN = re.compile(r"\bGPU (\d{1,2})\b")
+_MAX_FOREIGN_GIB = 4.0
 """GiB that another process may hold without being the reason (contexts of other ranks, monitoring)."""
-_SIGNALS = {
+_SIGNAL_NUMBERS = {
     "segmentation fault": 11, "sigsegv": 11, "address not mapped": 11, "bus error": 7, "sigbus": 7, "illegal instruction": 4, "sigill": 4,
     "floating point exception": 8, "floating-point exception": 8, "sigfpe": 8, "sigsys": 31,
 }  # fmt: skip
-_NUMBER = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
-_HEAP = ("stack smashing", "double free", "free(): invalid", "corrupted size", "malloc(): ", "malloc_consolidate", "munmap_chunk")
+_NUMBER_PATTERN = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
+_HEAP_ERROR_TEXTS = ("stack smashing", "double free", "free(): invalid", "corrupted size", "malloc(): ", "malloc_consolidate", "munmap_chunk")
 """How glibc says that a program damaged its own memory; it then aborts."""
-NUMBERS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
+NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
 
 
-def details(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
+def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
     attrs = {
-        (plain := name.rstrip("234")): number if plain in NUMBERS and (number := whole(given)) is not None else given
+        (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(given)) is not None else given
         for name, given in found.items()
     }
     if cause == "cuda_oom":
-        return attrs | _memory(line)
-    if cause == "crash_signal" and (signal := _signal(line)):
+        return attrs | _parse_memory(line)
+    if cause == "crash_signal" and (signal := _find_signal(line)):
         return attrs | {"signal": signal}
     return attrs
 
 
-def _signal(line: str) -> int | None:
+def _find_signal(line: str) -> int | None:
     """The number of the signal that ended a program: by its name, its number, or 128 and more as an exit code."""
     low = line.lower()
-    for name, number in _SIGNALS.items():
+    for name, number in _SIGNAL_NUMBERS.items():
         if name in low:
             return number
-    if found := _NUMBER.search(low):
+    if found := _NUMBER_PATTERN.search(low):
         number = abs(int(found[1]))
         return number - 128 if number > 128 else number
-    return 6 if any(word in low for word in _HEAP) else None
+    return 6 if any(word in low for word in _HEAP_ERROR_TEXTS) else None
 
 
-def _memory(line: str) -> dict[str, Any]:
+def _parse_memory(line: str) -> dict[str, Any]:
     """PyTorch names the other processes only where it can see them; before 2.1 it gives totals, and what is missing is somebody else's."""
-    others = [(_gib(size, unit), int(pid)) for pid, size, unit in _OTHER.findall(line)]
-    if others and not _OWN.search(line):
+    others = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
+    if others and not _OWN_PATTERN.search(line):
         others.remove(max(others))  # without a clause of its own the largest is this process
     other, pid = max(others, default=(0.0, 0))
-    other = max(other, 0.0 if others or _OWN.search(line) else _unaccounted(line))
-    attrs: dict[str, Any] = {"own": other < _SMALL}
-    if other >= _SMALL:
+    other = max(other, 0.0 if others or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
+    attrs: dict[str, Any] = {"own": other < _MAX_FOREIGN_GIB}
+    if other >= _MAX_FOREIGN_GIB:
         attrs |= {"other_gib": round(other, 2)} | ({"other_pid": pid} if pid else {})
-    gpu = _GPU.search(line)
+    gpu = _GPU_PATTERN.search(line)
     return attrs | ({"device": f"gpu{gpu[1]}"} if gpu else {})
 
 
-def _unaccounted(line: str) -> float:
-    total, free, reserved = _TOTAL.search(line), _FREE.search(line), _RESERVED.search(line)
+def _compute_unaccounted_gib(line: str) -> float:
+    total, free, reserved = _TOTAL_PATTERN.search(line), _FREE_PATTERN.search(line), _RESERVED_PATTERN.search(line)
     if not (total and free and reserved):
         return 0.0
-    return float(total[1] or total[2]) - _gib(free[1], free[2]) - _gib(reserved[1], reserved[2])
+    return float(total[1] or total[2]) - _convert_to_gib(free[1], free[2]) - _convert_to_gib(reserved[1], reserved[2])
 
 
-def _gib(size: str, unit: str) -> float:
+def _convert_to_gib(size: str, unit: str) -> float:
     try:
         return float(size) / (1 if unit == "G" else 1024)
     except ValueError:

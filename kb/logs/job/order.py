@@ -5,34 +5,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kb.logs.event import Event
-from kb.logs.job.rows import CONSEQUENCES, EITHER, HINTS, SOFT
+from kb.logs.event import LogEvent
+from kb.logs.job.rows import CONSEQUENCE_CAUSES, AMBIGUOUS_CAUSES, HINT_CAUSES, NON_FATAL_CAUSES
 
-_SKEW = timedelta(seconds=120)
+_MAX_CLOCK_SKEW = timedelta(seconds=120)
 """Clocks of two nodes may differ this much before their order says anything."""
 
 
-def ordered(events: Sequence[Event]) -> list[Event]:
+def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
     """The events, each with `first` (it is the cause) and `consequence` (it follows from the first)."""
-    events = _outliers(events)
-    events = [*events, *_desync(events)]
-    first = _of_its_rank(_first(events), events)
-    return [replace(event, attrs={**event.attrs, "first": event is first, "consequence": _follows(event, first)}) for event in events]
+    events = _keep_outliers(events)
+    events = [*events, *_find_desync(events)]
+    first = _prefer_rank_error(_find_first(events), events)
+    return [replace(event, attrs={**event.attrs, "first": event is first, "consequence": _is_consequence(event, first)}) for event in events]
 
 
-def _first(events: Sequence[Event]) -> Event | None:
+def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
     """By time, then by order. An error of its own beats one that may be an echo, unless the clock says that the echo came first."""
-    errors = [event for event in events if event.value not in HINTS]
-    firm = [event for event in errors if event.value not in SOFT and not event.attrs.get("warning")]
-    own = _earliest([event for event in firm if event.value not in CONSEQUENCES | EITHER])
-    either = _earliest([event for event in firm if event.value in EITHER])
+    errors = [event for event in events if event.value not in HINT_CAUSES]
+    firm = [event for event in errors if event.value not in NON_FATAL_CAUSES and not event.attrs.get("warning")]
+    own = _find_earliest([event for event in firm if event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES])
+    either = _find_earliest([event for event in firm if event.value in AMBIGUOUS_CAUSES])
     if own and either:
         return either if own.time and either.time and either.time < own.time else own
-    soft = _earliest([event for event in errors if event.value in SOFT])
-    return own or either or soft or _earliest(firm) or _earliest(errors)
+    soft = _find_earliest([event for event in errors if event.value in NON_FATAL_CAUSES])
+    return own or either or soft or _find_earliest(firm) or _find_earliest(errors)
 
 
-def _of_its_rank(first: Event | None, events: Sequence[Event]) -> Event | None:
+def _prefer_rank_error(first: LogEvent | None, events: Sequence[LogEvent]) -> LogEvent | None:
     """A launcher says how a rank ended without its number, and has the time that the rank's own word lacks: that word then is the cause."""
     if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
         return first
@@ -45,23 +45,23 @@ def _of_its_rank(first: Event | None, events: Sequence[Event]) -> Event | None:
     return next(named, first)
 
 
-def _earliest(events: Sequence[Event]) -> Event | None:
+def _find_earliest(events: Sequence[LogEvent]) -> LogEvent | None:
     return min(events, key=lambda event: (event.time is None, event.time.timestamp() if event.time else 0.0), default=None)
 
 
-def _follows(event: Event, first: Event | None) -> bool:
-    if first is None or event is first or event.value not in CONSEQUENCES | EITHER:
+def _is_consequence(event: LogEvent, first: LogEvent | None) -> bool:
+    if first is None or event is first or event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES:
         return False
     if event.value == first.value and event.attrs.get("rank") != first.attrs.get("rank"):
         return bool(event.value == "nccl_remote_exited")
-    return not _before(event.time, first.time)
+    return not _is_before(event.time, first.time)
 
 
-def _before(one: datetime | None, other: datetime | None) -> bool:
-    return one is not None and other is not None and one < other - _SKEW
+def _is_before(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and other is not None and one < other - _MAX_CLOCK_SKEW
 
 
-def _outliers(events: Sequence[Event]) -> list[Event]:
+def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
     """A flight recorder lists what every rank was doing: only the ranks in the minority say something, and what the others did."""
     rows = [event for event in events if event.value == "collective_desync" and "op" in event.attrs and "others" not in event.attrs]
     usual = Counter(event.attrs["op"] for event in rows).most_common(1)
@@ -75,7 +75,7 @@ def _outliers(events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def _desync(events: Sequence[Event]) -> list[Event]:
+def _find_desync(events: Sequence[LogEvent]) -> list[LogEvent]:
     """Watchdogs that name the same sequence number but not the same operation: the rank in the minority left the common path."""
     if any(event.value == "collective_desync" for event in events):
         return []

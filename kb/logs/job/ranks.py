@@ -2,49 +2,49 @@
 
 import re
 
-TAG = re.compile(
+RANK_TAG_PATTERN = re.compile(
     r"\s{0,8}(?:\[rank ?(\d{1,6})\]:?|\[Rank (\d{1,6})\]:?|\[default(\d{1,4})\]:|\[\d{1,4},(\d{1,6})\](?:<std(?:err|out)>)?:|"
     r"\[(\d{1,6})\]:? |Rank (\d{1,6})\]?:|rank ?(\d{1,6}):|(\d{1,5}): (?=\S))"
 )
 """What a launcher puts before a rank's lines. One group is set, and nothing depends on which digits there are."""
-_INSIDE = re.compile(
+_INSIDE_PATTERN = re.compile(
     r"(?:\[PG [^\]]{0,60}Rank (\d{1,6})\]|\[[Rr]ank (\d{1,6})\]|\bGlobal rank (\d{1,6})\b|\b[Rr]ank[ =:]{1,2}(\d{1,6})\b(?! and\b))"
 )
-_NCCL = re.compile(r"[^\s:]{1,255}:\d{1,10}:\d{1,10} \[(\d{1,3})\] (?:\S{1,80}:\d{1,5} (?:\(\w{1,60}\) )?)?NCCL ")
-_HEADER = re.compile(r"==> (.{1,4096}) <==$")
-_FILE = re.compile(
+_NCCL_PATTERN = re.compile(r"[^\s:]{1,255}:\d{1,10}:\d{1,10} \[(\d{1,3})\] (?:\S{1,80}:\d{1,5} (?:\(\w{1,60}\) )?)?NCCL ")
+_HEADER_PATTERN = re.compile(r"==> (.{1,4096}) <==$")
+_FILE_PATTERN = re.compile(
     r"rank[-_.=]?(\d{1,6})(?!.*rank[-_.=]?\d)|/(\d{1,6})/std(?:err|out)\.log$|(?:task|proc|worker)[-_.]?(\d{1,6})\.\w+$|[-_]\d{2,}[-_.](\d{1,5})\.(?:log|out|err)$",
     re.IGNORECASE,
 )
 
 
-def file_of(line: str) -> str | None:
+def parse_file_header(line: str) -> str | None:
     """The path in a `tail -v` header, or None."""
-    found = _HEADER.match(line) if line.startswith("==> ") else None
+    found = _HEADER_PATTERN.match(line) if line.startswith("==> ") else None
     return found[1] if found else None
 
 
-def rank_of_file(path: str) -> str | None:
+def get_rank_from_path(path: str) -> str | None:
     """`/logs/4711/rank_8.log` → 8; torchrun's `attempt_0/5/stderr.log` → 5."""
-    found = _FILE.search(path)
+    found = _FILE_PATTERN.search(path)
     return next((group for group in found.groups() if group is not None), None) if found else None
 
 
-def untag(line: str) -> tuple[str | None, str]:
+def split_rank_tag(line: str) -> tuple[str | None, str]:
     """The rank a launcher put before the line, and the line without its tag."""
-    found = TAG.match(line)
+    found = RANK_TAG_PATTERN.match(line)
     if not found:
         return None, line
     return str(int(found[found.lastindex or 1])), line[found.end() :].removeprefix(" ")
 
 
-def rank_within(line: str) -> str | None:
+def find_rank_in_message(line: str) -> str | None:
     """A rank that the message itself names (`[Rank 2]`, `[PG 0 Rank 2]`)."""
-    found = _INSIDE.search(line[:2000]) if "ank" in line else None
+    found = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
     return next((str(int(group)) for group in found.groups() if group), None) if found else None
 
 
-def nccl_device(line: str) -> str | None:
+def find_nccl_device(line: str) -> str | None:
     """NCCL's own tag names the process's CUDA device: the rank only where a node runs the whole job and nothing better is known."""
-    found = _NCCL.search(line[:400])
+    found = _NCCL_PATTERN.search(line[:400])
     return found[1] if found else None

@@ -17,13 +17,13 @@ NEEDLES = (
     " managed by process ",
     "[process information not found]",
 )
-_DIFFERENT = re.compile(r"ranks have different (\w{1,40}) operation counts")
-_COUNT = re.compile(r"(\d{1,7}) ranks? have (?:launched up to operation (\d{1,18})|not launched any operations)")
-_RANK = re.compile(
+_DIFFERENT_PATTERN = re.compile(r"ranks have different (\w{1,40}) operation counts")
+_COUNT_PATTERN = re.compile(r"(\d{1,7}) ranks? have (?:launched up to operation (\d{1,18})|not launched any operations)")
+_RANK_PATTERN = re.compile(
     r"Rank (\d{1,7})(?: has (?:launched up to operation (\d{1,18})|(not) launched any operations))? -- "
     r"(?:GPU \S{1,20} managed by process \d{1,10} on node (?P<node>[\w.:\[\]-]{1,80})|\[process information not found\])"
 )
-_MOST_COUNTS = 64
+_MAX_COUNTS = 64
 """Counts of one report that are kept; the client groups ranks, so there are few."""
 
 
@@ -34,17 +34,17 @@ class RasReader:
         self._operation: str | None = None
         self._counts: list[tuple[int, int]] = []
 
-    def read(self, line: str) -> Mapping[str, Any] | None:
+    def read_line(self, line: str) -> Mapping[str, Any] | None:
         """Return what a rank that is behind carries: op, rank, node, launched, and what the others launched. None for every other line."""
-        if different := _DIFFERENT.search(line):
+        if different := _DIFFERENT_PATTERN.search(line):
             self._operation, self._counts = different[1], []
             return None
         if self._operation is None:
             return None
-        if count := _COUNT.search(line):
-            self._counts = [*self._counts, (int(count[1]), int(count[2] or 0))][-_MOST_COUNTS:]
+        if count := _COUNT_PATTERN.search(line):
+            self._counts = [*self._counts, (int(count[1]), int(count[2] or 0))][-_MAX_COUNTS:]
             return None
-        rank = _RANK.search(line)
+        rank = _RANK_PATTERN.search(line)
         if not rank or not self._counts:
             return None
         launched = int(rank[2] or 0) if rank[2] or rank[3] else self._counts[-1][1]

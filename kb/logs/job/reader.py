@@ -10,43 +10,43 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kb.logs.event import Event
+from kb.logs.event import LogEvent
 from kb.logs.job import ras, tracebacks
-from kb.logs.job.details import details
-from kb.logs.job.order import ordered
-from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, untag
-from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, ErrorRow, classify, eligible
-from kb.logs.piece import Piece, joined, piece_of
+from kb.logs.job.details import build_error_attrs
+from kb.logs.job.order import mark_first_error
+from kb.logs.job.ranks import parse_file_header, find_nccl_device, get_rank_from_path, find_rank_in_message, split_rank_tag
+from kb.logs.job.rows import EXPLODING_GRADIENT_PATTERN, HINT_CAUSES, NEEDLES, ErrorRule, classify_line, list_eligible_rules
+from kb.logs.piece import LogPiece, join_pieces, build_piece
 from kb.logs.timestamps import find_time
-from kb.redact import cleaned_start, redact
-from kb.scan import DIGITS, LONGEST, Needles
+from kb.redact import redact_start, redact
+from kb.scan import DIGITS_TO_ZERO, MAX_LINE_CHARS, Needles
 
-NEEDED = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
-_NEEDED = Needles(NEEDED)
-_LAUNCHERS = frozenset(
+NEEDED_TEXTS = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
+_NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
+_LAUNCHER_EXCEPTIONS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "KeyboardInterrupt"}
 )
 """A launcher's report that somebody else failed."""
-_VAGUE = frozenset(
+_VAGUE_EXCEPTIONS = frozenset(
     {"RuntimeError", "DistBackendError", "OSError", "AcceleratorError", "DistStoreError", "XlaRuntimeError", "InternalError"}
 )
 """Exceptions whose first line may leave the reason to the lines below."""
-_MOST_KINDS = 1024
+_MAX_LINE_KINDS = 1024
 """Kinds of line of which it is remembered what they may be."""
-_CONTEXT = 8192
+_CONTEXT_CHARS = 8192
 """Characters before a line that are searched for the time it was written."""
 _WHOLE = 1 << 24
-_MOST_CARRIED = 1 << 20
+_MAX_CARRIED_BYTES = 1 << 20
 """Bytes of an open traceback, and what came in between, that wait for what follows."""
-_MOST_TAGS = 100_000
-MOST_ERRORS = 4096
+_MAX_TAGS = 100_000
+MAX_ERRORS = 4096
 """Errors of a log that are told apart, by rank, file and type; of more only the number is kept. Anybody can print any number of ranks."""
-_VERSION = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
-_TAGGED = re.compile(rb"\[rank(\d{1,6})\]")
-_BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
+_VERSION_PATTERN = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
+_TAGGED_PATTERN = re.compile(rb"\[rank(\d{1,6})\]")
+_CAUSES_BY_EXCEPTION = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
 
 
-MOST_LOST = 8192
+MAX_LOST_ERRORS = 8192
 """Errors left out after which the lines that follow are only counted: such a log is no job's."""
 
 
@@ -55,7 +55,7 @@ class JobLog:
     """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them.
     `left_out`: errors beyond the most that are told apart."""
 
-    events: tuple[Event, ...]
+    events: tuple[LogEvent, ...]
     ranks: frozenset[str]
     first_rank: str | None
     versions: Mapping[str, frozenset[str]]
@@ -63,120 +63,120 @@ class JobLog:
 
 
 @dataclass(slots=True)
-class _Again:
+class _RepeatCount:
     """Which attributes an error had when it came last, and how often it came with the same ones since."""
 
     names: tuple[str, ...]
     times: int = 1
 
 
-class JobReader:
+class JobLogReader:
     """Reads logs piece by piece, each piece of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
         self._file = ""
-        self._carry: Piece | None = None
+        self._carry: LogPiece | None = None
         self._carried: list[int] = []
-        self._tags: tracebacks.Tags = {}
+        self._tags: tracebacks.RankTags = {}
         self._rank: str | None = None
-        self._events: dict[tuple[object, ...], Event] = {}
-        self._again: dict[tuple[object, ...], _Again] = {}
-        self._eligible: dict[bytes, tuple[ErrorRow, ...]] = {}
+        self._events: dict[tuple[object, ...], LogEvent] = {}
+        self._again: dict[tuple[object, ...], _RepeatCount] = {}
+        self._eligible: dict[bytes, tuple[ErrorRule, ...]] = {}
         self._ranks: set[str] = set()
         self._versions: dict[str, set[str]] = {}
         self._ras = ras.RasReader()
         self._left_out = 0
-        self._times = _TimesBefore(piece_of(b""), now)
+        self._times = _PrecedingTimes(build_piece(b""), now)
 
     @property
-    def waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """A traceback is open: the next piece is needed whole, whatever it holds."""
         return self._carry is not None
 
     def feed(self, text: str) -> None:
         """Lines as text."""
-        self.read(piece_of(text.encode("utf-8", "replace")), _wanted(text))
+        self.read_piece(build_piece(text.encode("utf-8", "replace")), _find_wanted_lines(text))
 
-    def read(self, piece: Piece, wanted: list[int]) -> None:
+    def read_piece(self, piece: LogPiece, wanted: list[int]) -> None:
         """`wanted`: the numbers of the lines that hold something."""
-        self._ranks |= {str(int(rank)) for rank in set(_TAGGED.findall(piece.block))}
-        self._read(*self._resumed(piece, wanted), final=False)
+        self._ranks |= {str(int(rank)) for rank in set(_TAGGED_PATTERN.findall(piece.block))}
+        self._read_lines(*self._resume_traceback(piece, wanted), final=False)
 
     def finish(self) -> JobLog:
         """Everything read so far."""
-        self._read(*self._resumed(piece_of(b""), []), final=True)
+        self._read_lines(*self._resume_traceback(build_piece(b""), []), final=True)
         for key, again in self._again.items():
-            self._count(key, again.times)
+            self._add_count(key, again.times)
         self._again = {}
-        events = tuple(ordered(list(self._events.values())))
+        events = tuple(mark_first_error(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
         return JobLog(
             events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()}, self._left_out
         )
 
-    def _resumed(self, piece: Piece, wanted: list[int]) -> tuple[Piece, list[int]]:
+    def _resume_traceback(self, piece: LogPiece, wanted: list[int]) -> tuple[LogPiece, list[int]]:
         """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
         if self._carry is not None:
             shift = len(self._carry.kinds)
-            piece, wanted = joined(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
+            piece, wanted = join_pieces(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
             self._carry, self._carried = None, []
         return piece, wanted
 
-    def _read(self, piece: Piece, wanted: list[int], *, final: bool) -> None:
+    def _read_lines(self, piece: LogPiece, wanted: list[int], *, final: bool) -> None:
         taken: set[int] = set()
-        self._tags = self._tags if len(self._tags) < _MOST_TAGS else {}
-        lines = tracebacks.Lines(piece, self._tags)
-        self._times = _TimesBefore(piece, self._now)
-        for at, (number, said) in enumerate(zip(wanted, piece.lines(wanted), strict=True)):
+        self._tags = self._tags if len(self._tags) < _MAX_TAGS else {}
+        lines = tracebacks.RankedLines(piece, self._tags)
+        self._times = _PrecedingTimes(piece, self._now)
+        for at, (number, said) in enumerate(zip(wanted, piece.get_lines(wanted), strict=True)):
             if number in taken:
                 continue
-            if self._left_out >= MOST_LOST:
+            if self._left_out >= MAX_LOST_ERRORS:
                 self._left_out += 1
                 continue
             line = said.rpartition("\r")[2] if "\r" in said else said
-            if line.startswith("==> ") and (path := file_of(line)):
-                self._open(path)
-            elif tracebacks.START in line:
-                tail = tracebacks.read(lines, number)
-                if not tail.complete and not final and len(piece.block) - piece.start(number) < _MOST_CARRIED:
-                    self._carry, gone = piece.since(number, _CONTEXT)
+            if line.startswith("==> ") and (path := parse_file_header(line)):
+                self._start_file(path)
+            elif tracebacks.TRACEBACK_START in line:
+                tail = tracebacks.read_traceback(lines, number)
+                if not tail.complete and not final and len(piece.block) - piece.get_start(number) < _MAX_CARRIED_BYTES:
+                    self._carry, gone = piece.get_rest(number, _CONTEXT_CHARS)
                     self._carried = [one - gone for one in wanted[at:]]
                     return
-                self._raised(tail, lines)
+                self._add_traceback(tail, lines)
                 taken |= tail.lines
             else:
-                self._line(number, line, piece.kinds[number])
+                self._read_line(number, line, piece.kinds[number])
 
-    def _open(self, path: str) -> None:
-        self._file, self._rank = path, rank_of_file(path)
+    def _start_file(self, path: str) -> None:
+        self._file, self._rank = path, get_rank_from_path(path)
         if self._rank is not None:
             self._rank = str(int(self._rank))
             self._ranks.add(self._rank)
 
-    def _line(self, number: int, line: str, kind: bytes) -> None:
-        if "NCCL version " in line and (version := _VERSION.search(line)):
-            self._versions.setdefault(version[1], set()).add(self._whose(line) or "")
+    def _read_line(self, number: int, line: str, kind: bytes) -> None:
+        if "NCCL version " in line and (version := _VERSION_PATTERN.search(line)):
+            self._versions.setdefault(version[1], set()).add(self._find_rank(line) or "")
         if any(needle in line for needle in ras.NEEDLES):
-            if behind := self._ras.read(line):
-                self._add(number, line, "collective_desync", dict(behind))
+            if behind := self._ras.read_line(line):
+                self._add_error(number, line, "collective_desync", dict(behind))
             return
-        found = classify(line, self._rows(line, kind if len(kind) <= LONGEST else None))
+        found = classify_line(line, self._list_rules(line, kind if len(kind) <= MAX_LINE_CHARS else None))
         if found:
             cause, attrs = found
-            self._add(number, line, cause, details(cause, attrs, line))
+            self._add_error(number, line, cause, build_error_attrs(cause, attrs, line))
 
-    def _rows(self, line: str, kind: bytes | None = None) -> tuple[ErrorRow, ...]:
+    def _list_rules(self, line: str, kind: bytes | None = None) -> tuple[ErrorRule, ...]:
         """The rows that may have it, looked for once a kind of line. `kind`: that of the line, where it is known."""
-        kind = kind or line.encode("utf-8", "replace").translate(DIGITS)
+        kind = kind or line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO)
         rows = self._eligible.get(kind)
         if rows is None:
-            if len(self._eligible) >= _MOST_KINDS:
+            if len(self._eligible) >= _MAX_LINE_KINDS:
                 self._eligible = {}
-            rows = self._eligible[kind] = eligible(kind.decode("utf-8", "replace"))
+            rows = self._eligible[kind] = list_eligible_rules(kind.decode("utf-8", "replace"))
         return rows
 
-    def _raised(self, tail: tracebacks.Traceback, lines: tracebacks.Lines) -> None:
+    def _add_traceback(self, tail: tracebacks.Traceback, lines: tracebacks.RankedLines) -> None:
         """One error a traceback: the most telling exception of its chain, oldest first, else the last."""
         if not tail.chain:
             return
@@ -184,93 +184,93 @@ class JobReader:
         cause: str = "python_exception"
         attrs: dict[str, Any] = {}
         for raised in tail.chain:
-            if found := self._exception(raised):
+            if found := self._classify_exception(raised):
                 cause, attrs = found
                 break
         else:
-            if last.type.rpartition(".")[2] in _LAUNCHERS:
+            if last.type.rpartition(".")[2] in _LAUNCHER_EXCEPTIONS:
                 return
-            if found := self._below(last, tail, lines):
+            if found := self._classify_message_below(last, tail, lines):
                 cause, attrs = found
         said = f"{last.type}: {last.detail}" if last.detail else last.type
         chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
-        self._add(tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
+        self._add_error(tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
 
-    def _exception(self, raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
+    def _classify_exception(self, raised: tracebacks.RaisedException) -> tuple[str, dict[str, Any]] | None:
         line = f"{raised.type}: {raised.detail}"
         name = raised.type.rpartition(".")[2]
-        if name in _BY_TYPE:
-            return _BY_TYPE[name], {}
-        found = classify(line, self._rows(line))
-        return (found[0], details(found[0], found[1], line)) if found else None
+        if name in _CAUSES_BY_EXCEPTION:
+            return _CAUSES_BY_EXCEPTION[name], {}
+        found = classify_line(line, self._list_rules(line))
+        return (found[0], build_error_attrs(found[0], found[1], line)) if found else None
 
-    def _below(self, last: tracebacks.Raised, tail: tracebacks.Traceback, lines: tracebacks.Lines) -> tuple[str, dict[str, Any]] | None:
+    def _classify_message_below(self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines) -> tuple[str, dict[str, Any]] | None:
         """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
-        if last.type.rpartition(".")[2] not in _VAGUE:
+        if last.type.rpartition(".")[2] not in _VAGUE_EXCEPTIONS:
             return None
         for at in tail.more[:6]:
-            line = tail.body(at, lines)
+            line = tail.get_body(at, lines)
             if line.startswith("[") or find_time(line):
                 break
             tail.lines.add(at)
-            if found := classify(line, self._rows(line)):
-                return found[0], details(found[0], found[1], line)
+            if found := classify_line(line, self._list_rules(line)):
+                return found[0], build_error_attrs(found[0], found[1], line)
         return None
 
-    def _add(self, number: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
+    def _add_error(self, number: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
         named = attrs.pop("rank", None) if cause == "collective_desync" else None
-        rank = named or rank or self._whose(line)
+        rank = named or rank or self._find_rank(line)
         key = (cause, rank, self._file, attrs.get("type"), attrs.get("device"))
         if key in self._events:
-            self._seen_again(key, attrs)
+            self._count_repeat(key, attrs)
             return
-        if len(self._events) >= MOST_ERRORS:
+        if len(self._events) >= MAX_ERRORS:
             self._left_out += 1
             return
-        if rank is not None and cause not in HINTS:
+        if rank is not None and cause not in HINT_CAUSES:
             self._ranks.add(rank)
-        time = find_time(line, self._now) or self._times.at(number)
+        time = find_time(line, self._now) or self._times.find_time_before(number)
         base = {"rank": rank, "time": time.isoformat() if time else None, "detail": line[:400].strip(), "count": 1, "file": self._file}
         base |= {"warning": True} if re.match(r".{0,40}\[W\d{3,4} |.{0,60}\bWARNING\b", line) else {}
         base |= attrs
         base["detail"] = redact(str(base["detail"]))[:400]
         device = str(attrs["device"]) if "device" in attrs else None
-        self._events[key] = Event("job.error", cause, device, time, "", str(cleaned_start(line, 2000)), base)
+        self._events[key] = LogEvent("job.error", cause, device, time, "", str(redact_start(line, 2000)), base)
 
-    def _seen_again(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
+    def _count_repeat(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
         names, again = tuple(attrs), self._again.get(key)
         if again and again.names == names:
             again.times += 1
             return
         if again:
-            self._count(key, again.times)
+            self._add_count(key, again.times)
         known = self._events[key]
         self._events[key] = replace(known, attrs={**attrs, **known.attrs})
-        self._again[key] = _Again(names)
+        self._again[key] = _RepeatCount(names)
 
-    def _count(self, key: tuple[object, ...], times: int) -> None:
+    def _add_count(self, key: tuple[object, ...], times: int) -> None:
         known = self._events[key]
         self._events[key] = replace(known, attrs={**known.attrs, "count": known.attrs["count"] + times})
 
-    def _whose(self, line: str) -> str | None:
-        return untag(line)[0] or self._rank or rank_within(line) or nccl_device(line)
+    def _find_rank(self, line: str) -> str | None:
+        return split_rank_tag(line)[0] or self._rank or find_rank_in_message(line) or find_nccl_device(line)
 
 
-class _TimesBefore:
+class _PrecedingTimes:
     """When the same file wrote last before a line that has no time of its own. Lines are asked for in order, and each is looked at once."""
 
-    def __init__(self, piece: Piece, now: datetime | None) -> None:
+    def __init__(self, piece: LogPiece, now: datetime | None) -> None:
         self._piece, self._now = piece, now
         self._asked = 0
         """Up to this line it was looked at for the last question, and what was found: in which line, and which time."""
         self._found: tuple[int, datetime] | None = None
 
-    def at(self, number: int) -> datetime | None:
+    def find_time_before(self, number: int) -> datetime | None:
         """The last time before that line; None where a file begins in between, or too much stands there."""
         asked, known, self._asked, self._found = self._asked, self._found, number, None
-        for at, line in self._backwards(number):
+        for at, line in self._iter_backwards(number):
             if at < asked:
-                self._found = known if known and self._piece.chars(known[0], number) <= _CONTEXT else None
+                self._found = known if known and self._piece.count_chars(known[0], number) <= _CONTEXT_CHARS else None
                 break
             if line.startswith("==> "):
                 break
@@ -279,31 +279,31 @@ class _TimesBefore:
                 break
         return self._found[1] if self._found else None
 
-    def _backwards(self, number: int) -> Iterator[tuple[int, str]]:
+    def _iter_backwards(self, number: int) -> Iterator[tuple[int, str]]:
         """The lines before it, the last first, as far as its context goes."""
-        left = _CONTEXT
+        left = _CONTEXT_CHARS
         while number > 0 and left > 0:
             number -= 1
-            line = self._piece.raw(number, _WHOLE).decode("utf-8", "replace")
+            line = self._piece.get_raw_line(number, _WHOLE).decode("utf-8", "replace")
             left -= len(line) + 1
             yield number, line if left >= 0 else line[-left:]
 
 
-def read_job(text: str, now: datetime | None = None) -> JobLog:
+def read_job_log(text: str, now: datetime | None = None) -> JobLog:
     """A job's logs as one text, files apart by `tail -v` headers."""
-    reader = JobReader(now)
+    reader = JobLogReader(now)
     reader.feed(text)
     return reader.finish()
 
 
-def job_events(text: str, now: datetime | None = None) -> list[Event]:
+def list_job_events(text: str, now: datetime | None = None) -> list[LogEvent]:
     """The errors alone."""
-    return list(read_job(text, now).events)
+    return list(read_job_log(text, now).events)
 
 
-def _wanted(text: str) -> list[int]:
-    starts = {start for start, _ in _NEEDED.in_text(text)}
-    starts |= {text.rfind("\n", 0, found.start()) + 1 for found in (EXPLODING.finditer(text) if "rad" in text else ())}
+def _find_wanted_lines(text: str) -> list[int]:
+    starts = {start for start, _ in _NEEDED_NEEDLES.find_in_text(text)}
+    starts |= {text.rfind("\n", 0, found.start()) + 1 for found in (EXPLODING_GRADIENT_PATTERN.finditer(text) if "rad" in text else ())}
     numbers, line, at = [], 0, 0
     for start in sorted(starts):
         line, at = line + text.count("\n", at, start), start

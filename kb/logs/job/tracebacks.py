@@ -11,28 +11,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import compress, count
 
-from kb.logs.job.ranks import TAG, file_of, untag
-from kb.logs.piece import Piece
+from kb.logs.job.ranks import RANK_TAG_PATTERN, parse_file_header, split_rank_tag
+from kb.logs.piece import LogPiece
 
-START = "Traceback (most recent call last)"
-_START, _ABOVE = START.encode(), b"above exception"
-CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
+TRACEBACK_START = "Traceback (most recent call last)"
+_START, _ABOVE = TRACEBACK_START.encode(), b"above exception"
+CHAIN_TEXTS = ("During handling of the above exception", "The above exception was the direct cause")
+_RAISED_PATTERN = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
 _MOST = 4000
 _CHUNK = 500
-_TAGS = 128
+_MAX_TAG_BYTES = 128
 """Bytes of a line within which a tag ends."""
 _HEADER = b"==> "
-_FRAME = " \t|+"
+_FRAME_CHARS = " \t|+"
 """What a line of a traceback begins with until the exception itself."""
-_FRAMES = frozenset(sign.encode() for sign in _FRAME)
-_FRAME_BEGINS = frozenset(_FRAME)
-_MORE = 12
+_FRAME_BYTES = frozenset(sign.encode() for sign in _FRAME_CHARS)
+_FRAME_BEGINS = frozenset(_FRAME_CHARS)
+_MAX_MESSAGE_LINES = 12
 """Lines of message that may follow an exception before a chained traceback goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedException:
     """One exception of a chain, oldest first in `Traceback.chain`."""
 
     type: str
@@ -50,72 +50,72 @@ class Traceback:
     rank: str | None
     prefix: str
     lines: set[int] = field(default_factory=set)
-    chain: list[Raised] = field(default_factory=list)
+    chain: list[RaisedException] = field(default_factory=list)
     more: list[int] = field(default_factory=list)
     line: str = ""
     complete: bool = False
     _inside: bool = True
     _pending: list[int] = field(default_factory=list)
 
-    def take(self, at: int, lines: "Lines") -> bool:
+    def take_line(self, at: int, lines: "RankedLines") -> bool:
         """One further line of this rank; False when it is past the end."""
-        if self._inside and not self.prefix and lines.framed(at):
+        if self._inside and not self.prefix and lines.is_frame(at):
             self.lines.add(at)
             return True
         if self._inside:
-            return self._frame(at, lines.at(at), self.body(at, lines))
-        if self._waits or lines.chains(at):
-            return self._after(at, self.body(at, lines))
+            return self._take_frame(at, lines.get_line(at), self.get_body(at, lines))
+        if self._awaits_chained or lines.can_chain(at):
+            return self._take_after_exception(at, self.get_body(at, lines))
         self._pending.append(at)
         self.more.append(at)
-        return len(self._pending) < _MORE
+        return len(self._pending) < _MAX_MESSAGE_LINES
 
-    def body(self, at: int, lines: "Lines") -> str:
+    def get_body(self, at: int, lines: "RankedLines") -> str:
         """A line of this rank without its tag and what stands before the traceback."""
-        body = lines.bare(at)
+        body = lines.get_untagged_line(at)
         return body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
 
     @property
-    def _waits(self) -> bool:
+    def _awaits_chained(self) -> bool:
         """An exception follows from another, whose traceback is to begin now."""
         return bool(self._pending) and self._pending[-1] < 0
 
-    def _frame(self, at: int, line: str, body: str) -> bool:
-        if not body.strip() or body[0] in _FRAME:
+    def _take_frame(self, at: int, line: str, body: str) -> bool:
+        if not body.strip() or body[0] in _FRAME_CHARS:
             self.lines.add(at)
             return True
-        raised = _RAISED.match(body)
+        raised = _RAISED_PATTERN.match(body)
         if raised:
-            self.chain.append(Raised(raised[1], (raised[2] or "").strip()))
+            self.chain.append(RaisedException(raised[1], (raised[2] or "").strip()))
             self.line, self.more, self._inside = line, [], False
             self.lines.add(at)
         return raised is not None
 
-    def _after(self, at: int, body: str) -> bool:
-        if START in body:
-            self._inside = self._waits
+    def _take_after_exception(self, at: int, body: str) -> bool:
+        if TRACEBACK_START in body:
+            self._inside = self._awaits_chained
             self.lines |= {at, *map(abs, self._pending)} if self._inside else set()
             self._pending = []
             return self._inside
-        if CHAINED[0] in body or CHAINED[1] in body:
+        if CHAIN_TEXTS[0] in body or CHAIN_TEXTS[1] in body:
             self._pending.append(-at)
-        elif not self._waits or body.strip():
+        elif not self._awaits_chained or body.strip():
             self._pending.append(at)
             self.more.append(at)
-        return len(self._pending) < _MORE
+        return len(self._pending) < _MAX_MESSAGE_LINES
 
 
-Tag = tuple[int, int, int, bool]
-Tags = dict[bytes, Tag | None]
+RankTag = tuple[int, int, int, bool]
+RankTags = dict[bytes, RankTag | None]
 """By kind of line: where in its tag the rank begins and ends, in bytes, where the tag ends, in characters, and whether a frame of a traceback
 may follow it; None where it has no tag."""
 
 
-class Lines:
+class RankedLines:
     """A piece's lines by the rank whose tag they carry, looked at as far as a traceback asks and once, however many tracebacks there are.
     `tags`: what is known of kinds of line already."""
 
-    def __init__(self, piece: Piece, tags: Tags) -> None:
+    def __init__(self, piece: LogPiece, tags: RankTags) -> None:
         self._piece, self._known = piece, tags
         self._files: bool | None = None
         self._headers: list[int] = []
@@ -124,26 +124,26 @@ class Lines:
         self._first = self._next = 0
         """Numbers of the first line that was looked at, and of the first behind it that was not."""
 
-    def at(self, number: int) -> str:
+    def get_line(self, number: int) -> str:
         """One line."""
-        return self._piece.line(number)
+        return self._piece.get_line(number)
 
-    def framed(self, number: int) -> bool:
+    def is_frame(self, number: int) -> bool:
         """Whether a line that was looked at is plainly a frame behind its tag: its kind tells."""
         kind = self._piece.kinds[number]
-        return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAMES
+        return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAME_BYTES
 
-    def chains(self, number: int) -> bool:
+    def can_chain(self, number: int) -> bool:
         """Whether a line may say that a traceback begins, or why one follows another."""
         kind = self._piece.kinds[number]
         return _START in kind or _ABOVE in kind
 
-    def bare(self, number: int) -> str:
+    def get_untagged_line(self, number: int) -> str:
         """A line that was looked at, without its tag."""
-        line, tag = self._piece.line(number), self._known[self._piece.kinds[number]]
+        line, tag = self._piece.get_line(number), self._known[self._piece.kinds[number]]
         return line[tag[2] :].removeprefix(" ") if tag else line
 
-    def after(self, number: int, rank: str | None) -> Iterator[int | None]:
+    def iter_lines_after(self, number: int, rank: str | None) -> Iterator[int | None]:
         """The numbers of the rank's next lines in the same file. None last, where the piece ends first."""
         if not self._first <= number < self._next:
             self._headers, self._ranks, self._first, self._next = [], {}, number, number
@@ -151,10 +151,10 @@ class Lines:
         most = place + _MOST
         while place < most:
             until = min(place + _CHUNK, most)
-            self._look(until)
+            self._scan_until(until)
             header = bisect_left(self._headers, place)
             last = min(self._headers[header], until) if header < len(self._headers) else until
-            yield from self._of(rank, place, last)
+            yield from self._list_rank_lines(rank, place, last)
             if last < until:
                 return
             if self._next < until:
@@ -162,50 +162,50 @@ class Lines:
                 return
             place = until
 
-    def _of(self, rank: str | None, first: int, until: int) -> Iterable[int]:
+    def _list_rank_lines(self, rank: str | None, first: int, until: int) -> Iterable[int]:
         """The numbers of the rank's lines."""
         if rank is None:
             return (number for number in range(first, min(until, self._next)) if not self._known[self._piece.kinds[number]])
         own = self._ranks.get(rank, [])
         return own[bisect_left(own, first) : bisect_left(own, until)]
 
-    def _look(self, until: int) -> None:
+    def _scan_until(self, until: int) -> None:
         first, kinds = self._next, self._piece.kinds[self._next : until]
         for kind in set(kinds).difference(self._known):
-            self._known[kind] = _tag_of(kind)
+            self._known[kind] = _find_tag(kind)
         block, sizes, tags = self._piece.block, self._piece.sizes, list(map(self._known.get, kinds))
         for number, (begin, end, _, _) in zip(compress(count(first), tags), filter(None, tags), strict=False):
             start = sizes[number] + number
             rank = block[start + begin : start + end]
-            self._ranks.setdefault(self._names.get(rank) or self._named(rank), []).append(number)
+            self._ranks.setdefault(self._names.get(rank) or self._get_rank_name(rank), []).append(number)
         if self._files is None:
             self._files = _HEADER in self._piece.block
         if self._files:
-            self._headers += [at for at, kind in enumerate(kinds, first) if kind.startswith(_HEADER) and file_of(self._piece.line(at))]
+            self._headers += [at for at, kind in enumerate(kinds, first) if kind.startswith(_HEADER) and parse_file_header(self._piece.get_line(at))]
         self._next = first + len(kinds)
 
-    def _named(self, rank: bytes) -> str:
+    def _get_rank_name(self, rank: bytes) -> str:
         name = self._names[rank] = str(int(rank.decode()))
         return name
 
 
-def _tag_of(kind: bytes) -> Tag | None:
-    head = kind[:_TAGS].decode("utf-8", "replace")
-    found = TAG.match(head)
+def _find_tag(kind: bytes) -> RankTag | None:
+    head = kind[:_MAX_TAG_BYTES].decode("utf-8", "replace")
+    found = RANK_TAG_PATTERN.match(head)
     if not found:
         return None
     begin, end = (len(head[:at].encode()) for at in found.span(found.lastindex or 1))
     return begin, end, found.end(), head[found.end() :].removeprefix(" ")[:1] in _FRAME_BEGINS
 
 
-def read(lines: Lines, number: int) -> Traceback:
+def read_traceback(lines: RankedLines, number: int) -> Traceback:
     """The traceback whose first line has that number; lines of other ranks in between are left alone."""
-    tag, bare = untag(lines.at(number))
-    tail = Traceback(number, tag, bare[: max(bare.find(START), 0)], {number})
-    for found in lines.after(number, tag):
+    tag, bare = split_rank_tag(lines.get_line(number))
+    tail = Traceback(number, tag, bare[: max(bare.find(TRACEBACK_START), 0)], {number})
+    for found in lines.iter_lines_after(number, tag):
         if found is None:
             return tail
-        if not tail.take(found, lines):
+        if not tail.take_line(found, lines):
             break
     tail.complete = True
     return tail

@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kb.address import bdf
-from kb.logs.event import Event
-from kb.logs.kernel.causes import once_killed, with_causes
-from kb.logs.kernel.rows import NEEDLES, MessageRow, eligible
-from kb.logs.kernel.xid_text import nvlink5, sxid, xid
-from kb.logs.piece import Piece
-from kb.logs.timestamps import Head, Prefix, headed, split, timed
-from kb.numbers import whole
-from kb.scan import Needles, lines_of
+from kb.address import normalize_bdf
+from kb.logs.event import LogEvent
+from kb.logs.kernel.causes import drop_repeated_kills, mark_causes
+from kb.logs.kernel.rows import NEEDLES, MessageRule, list_eligible_rules
+from kb.logs.kernel.xid_text import parse_nvlink5, parse_sxid, parse_xid
+from kb.logs.piece import LogPiece
+from kb.logs.timestamps import LineHead, LinePrefix, split_head, split_prefix, read_head_time
+from kb.numbers import parse_integer
+from kb.scan import Needles, cut_lines
 
-BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
-_LOST = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
-_PROBED = re.compile(r"NVRM: The NVIDIA GPU (\S{1,20})(?: \(PCI ID|\s*$)")
-_VERSION = re.compile(r"NVRM: (?:.{0,120}?(?:client .{0,60}?)?)?(this kernel module )?has the version (\d[\d.]{2,20}\d)")
-_AER_NAME = re.compile(r"\S{1,40} (\S{1,20}): {1,8}\[ ?\d{1,2}\] (\w{2,30})")
-_BYTES = ('"MESSAGE":[', '"MESSAGE" : [', '"MESSAGE": [')
+BOOT_PATTERN = re.compile(r"-- Boot ([0-9a-f]{32}) --")
+_LOST_PATTERN = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
+_PROBED_PATTERN = re.compile(r"NVRM: The NVIDIA GPU (\S{1,20})(?: \(PCI ID|\s*$)")
+_VERSION_PATTERN = re.compile(r"NVRM: (?:.{0,120}?(?:client .{0,60}?)?)?(this kernel module )?has the version (\d[\d.]{2,20}\d)")
+_AER_NAME_PATTERN = re.compile(r"\S{1,40} (\S{1,20}): {1,8}\[ ?\d{1,2}\] (\w{2,30})")
+_BYTE_MESSAGE_TEXTS = ('"MESSAGE":[', '"MESSAGE" : [', '"MESSAGE": [')
 _AER_NAMES = (
     "] BadTLP",
     "] BadDLLP",
@@ -38,25 +38,25 @@ _AER_NAMES = (
     "] UnsupReq",
     "] MalfTLP",
 )
-_NVRM = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
-NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEEDLES)
+_NVRM_TEXTS = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
+NEEDED_TEXTS = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTE_MESSAGE_TEXTS, *_AER_NAMES, *_NVRM_TEXTS, *NEEDLES)
 """What a line must hold to be looked at."""
-_NEEDED = Needles(NEEDED)
+_NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 
-_HEAD = 16_384
+_HEAD_CHARS = 16_384
 """Characters from which it is told whether lines have prefixes."""
-MOST_NAMED = 4096
+MAX_EVENT_KINDS = 4096
 """Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
-MOST_LOST = 8192
+MAX_LOST_EVENTS = 8192
 """Events left out after which the lines that follow are only counted: such a log is no machine's."""
-MOST_ALIKE = 1024
+MAX_SAME_EVENTS = 1024
 """Events of one kind, value and device that are kept one by one; later ones are counted with the last of them."""
 
-_SEVERITY = {"Corrected": "corrected", "Correctable": "corrected"}
+_SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 
 
 @dataclass(slots=True)
-class _More:
+class _RepeatCount:
     """Of what came too often to be kept each time: where the last that was kept stands, how many more came, when, and the last as it was read."""
 
     at: int
@@ -66,22 +66,22 @@ class _More:
 
 
 @dataclass(slots=True)
-class _Said:
+class _LineEvent:
     """The event of a line but for its time; `more` once it came too often."""
 
     kind: str
     value: object
     device: str | None
     attrs: Mapping[str, Any]
-    more: _More | None = None
+    more: _RepeatCount | None = None
 
 
-class KernelReader:
+class KernelLogReader:
     """Reads a kernel log piece by piece, each piece of whole lines. `finish` gives the events in the order of the log."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
-        self._events: list[Event] = []
+        self._events: list[LogEvent] = []
         self._boot = ""
         self._prefixed: bool | None = None
         self._probed: str | None = None
@@ -89,243 +89,243 @@ class KernelReader:
         self._booted = self._nvidia = False
         self._alike: dict[tuple[object, ...], int] = {}
         """How often each was seen."""
-        self._more: dict[tuple[object, ...], _More] = {}
-        self._said: dict[Head, _Said] = {}
+        self._more: dict[tuple[object, ...], _RepeatCount] = {}
+        self._said: dict[LineHead, _LineEvent] = {}
         """What lines said, by what stands behind their time: a line that is known need not be read again, and not at all to be counted."""
         self.left_out = 0
         """Events that were not kept."""
 
     def feed(self, text: str) -> None:
         """Lines as text."""
-        self._says(text[:_HEAD], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
-        self._take([line for _, line in lines_of(text, list(_NEEDED.in_text(text)))])
+        self._note_log_properties(text[:_HEAD_CHARS], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
+        self._read_lines([line for _, line in cut_lines(text, list(_NEEDED_NEEDLES.find_in_text(text)))])
 
-    def read(self, piece: Piece, wanted: Sequence[int]) -> None:
+    def read_piece(self, piece: LogPiece, wanted: Sequence[int]) -> None:
         """`wanted`: the numbers of the lines that hold something."""
         block = piece.block
         booted = self._booted or b"Linux version " in block
         nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
-        self._says(block[: 4 * _HEAD].decode("utf-8", "replace")[:_HEAD], booted=booted, nvidia=nvidia)
-        self._take(piece.lines(wanted))
+        self._note_log_properties(block[: 4 * _HEAD_CHARS].decode("utf-8", "replace")[:_HEAD_CHARS], booted=booted, nvidia=nvidia)
+        self._read_lines(piece.get_lines(wanted))
 
-    def _says(self, head: str, *, booted: bool, nvidia: bool) -> None:
+    def _note_log_properties(self, head: str, *, booted: bool, nvidia: bool) -> None:
         """What is to be known of all of it: the beginning tells whether lines have prefixes."""
         if self._prefixed is None and head.strip():
             self._prefixed = has_prefixes(head)
         self._booted |= booted
         self._nvidia |= nvidia
 
-    def _take(self, lines: Sequence[str]) -> None:
+    def _read_lines(self, lines: Sequence[str]) -> None:
         for line in lines:
-            head = headed(line)
+            head = split_head(line)
             said = self._said.get(head) if head else None
-            if self.left_out >= MOST_LOST:
+            if self.left_out >= MAX_LOST_EVENTS:
                 self.left_out += 1
             elif head and said and said.more:
                 said.more.count += 1
                 said.more.line = line
             elif head and said:
-                self._keep(said, timed(line, head, self._now), line)
-            elif boot := BOOT.match(line):
+                self._keep_event(said, read_head_time(line, head, self._now), line)
+            elif boot := BOOT_PATTERN.match(line):
                 self._boot, self._said = boot[1], {}
             else:
-                self._new(line, head)
+                self._read_new_line(line, head)
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[LogEvent]:
         """All events; consequences are marked with what they follow."""
-        self._counted()
+        self._store_counts()
         if self._booted and not self._nvidia:
-            self._events.append(Event("kernel.nvidia_absent", True))
-        return with_causes(once_killed(self._events))
+            self._events.append(LogEvent("kernel.nvidia_absent", True))
+        return mark_causes(drop_repeated_kills(self._events))
 
-    def _new(self, line: str, head: Head | None) -> None:
-        prefix = split(line, self._now)
+    def _read_new_line(self, line: str, head: LineHead | None) -> None:
+        prefix = split_prefix(line, self._now)
         if not prefix.found and self._prefixed:
             return  # the continuation of a message above, whatever it says
         message = prefix.message.partition("\n")[0]
-        driver = _is_driver(message, prefix)
-        if driver and self._driver(message, prefix, line):
+        driver = _is_driver_message(message, prefix)
+        if driver and self._read_driver_line(message, prefix, line):
             return
-        said = self._rows(message, prefix)
+        said = self._match_rules(message, prefix)
         if said:
-            self._keep(said, prefix, line)
+            self._keep_event(said, prefix, line)
             if head and not driver:
-                self._said = self._said if len(self._said) < MOST_NAMED else {}
+                self._said = self._said if len(self._said) < MAX_EVENT_KINDS else {}
                 self._said[head] = said
 
-    def _keep(self, said: _Said, prefix: Prefix, line: str) -> None:
+    def _keep_event(self, said: _LineEvent, prefix: LinePrefix, line: str) -> None:
         kept = len(self._events)
-        said.more = self._add(said.kind, said.value, said.device, prefix, line, said.attrs)
+        said.more = self._add_event(said.kind, said.value, said.device, prefix, line, said.attrs)
         if said.kind == "kernel.aer" and len(self._events) > kept:
             self._aer[said.device or ""] = kept
 
-    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> _More | None:
+    def _add_event(self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]) -> _RepeatCount | None:
         """Keeps the event, or counts it: then with what it is counted."""
         name = (kind, value, device, prefix.boot_id or self._boot)
         times = self._alike.get(name, 0)
-        if not times and len(self._alike) >= MOST_NAMED:
+        if not times and len(self._alike) >= MAX_EVENT_KINDS:
             self.left_out += 1
             return None
         self._alike[name] = times + 1
-        if times >= MOST_ALIKE:
+        if times >= MAX_SAME_EVENTS:
             more = self._more[name]
-            more.time, more.line, more.count = prefix.time or self._time(more), "", more.count + 1
+            more.time, more.line, more.count = prefix.time or self._get_last_time(more), "", more.count + 1
             return more
-        if times == MOST_ALIKE - 1:
-            self._more[name] = _More(len(self._events), prefix.time)
+        if times == MAX_SAME_EVENTS - 1:
+            self._more[name] = _RepeatCount(len(self._events), prefix.time)
         if prefix.uptime is not None and prefix.time is None:
             attrs = {**attrs, "uptime": prefix.uptime}
-        self._events.append(Event(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
+        self._events.append(LogEvent(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
         return None
 
-    def _time(self, more: _More) -> datetime | None:
-        return (split(more.line, self._now).time if more.line else None) or more.time
+    def _get_last_time(self, more: _RepeatCount) -> datetime | None:
+        return (split_prefix(more.line, self._now).time if more.line else None) or more.time
 
-    def _counted(self) -> None:
+    def _store_counts(self) -> None:
         """Those that were not kept stand with the last that was."""
         for more in self._more.values():
             event = self._events[more.at]
             count = int(event.attrs.get("count", 1)) + more.count
-            self._events[more.at] = replace(event, time=self._time(more), attrs={**event.attrs, "count": count}) if more.count else event
+            self._events[more.at] = replace(event, time=self._get_last_time(more), attrs={**event.attrs, "count": count}) if more.count else event
         self._more, self._said = {}, {}
 
-    def _driver(self, message: str, prefix: Prefix, line: str) -> bool:
+    def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """What the NVIDIA drivers say; True when the line is settled."""
-        if seen := xid(message):
-            self._add("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
-            if decoded := nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
-                self._add("kernel.nvlink5", decoded[0], seen.device, prefix, line, decoded[1])
+        if seen := parse_xid(message):
+            self._add_event("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
+            if decoded := parse_nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
+                self._add_event("kernel.nvlink5", decoded[0], seen.device, prefix, line, decoded[1])
             return True
-        if seen := sxid(message):
-            self._add("kernel.sxid", seen.code, seen.device, prefix, line, seen.attrs)
+        if seen := parse_sxid(message):
+            self._add_event("kernel.sxid", seen.code, seen.device, prefix, line, seen.attrs)
             return True
-        return message.startswith("NVRM: ") and (self._fallen(message, prefix, line) or self._mismatch(message, prefix, line))
+        return message.startswith("NVRM: ") and (self._read_fallen_gpu(message, prefix, line) or self._read_version_mismatch(message, prefix, line))
 
-    def _fallen(self, message: str, prefix: Prefix, line: str) -> bool:
+    def _read_fallen_gpu(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """Newer drivers repeat Xid 79 without its number; a driver that finds a dead GPU at start says it in two lines."""
-        if probed := _PROBED.match(message):
-            self._probed = bdf(probed[1])
+        if probed := _PROBED_PATTERN.match(message):
+            self._probed = normalize_bdf(probed[1])
             return "fallen off" not in message
-        lost = _LOST.match(message)
-        device = bdf(lost[1]) if lost else self._probed
+        lost = _LOST_PATTERN.match(message)
+        device = normalize_bdf(lost[1]) if lost else self._probed
         if device and (lost or message.startswith("NVRM: fallen off the bus")):
-            self._add("kernel.xid", 79, device, prefix, line, {"bdf": device, "detail": "GPU has fallen off the bus", "unnumbered": True})
+            self._add_event("kernel.xid", 79, device, prefix, line, {"bdf": device, "detail": "GPU has fallen off the bus", "unnumbered": True})
             self._probed = None
             return True
         return False
 
-    def _mismatch(self, message: str, prefix: Prefix, line: str) -> bool:
+    def _read_version_mismatch(self, message: str, prefix: LinePrefix, line: str) -> bool:
         if "API mismatch" in message:
-            self._add("kernel.driver_mismatch", "API mismatch", None, prefix, line, {})
+            self._add_event("kernel.driver_mismatch", "API mismatch", None, prefix, line, {})
         elif "has the version" not in message:
             return False
-        if (version := _VERSION.match(message)) and (at := self._last("kernel.driver_mismatch")) is not None:
+        if (version := _VERSION_PATTERN.match(message)) and (at := self._find_last_event("kernel.driver_mismatch")) is not None:
             part = "module" if version[1] else "client"
             attrs = dict(self._events[at].attrs) | {part: version[2]}
             text = ", ".join(f"{name} {attrs[name]}" for name in ("client", "module") if name in attrs)
             self._events[at] = replace(self._events[at], value=text, attrs=attrs)
         return True
 
-    def _last(self, kind: str) -> int | None:
+    def _find_last_event(self, kind: str) -> int | None:
         return next((at for at in range(len(self._events) - 1, max(-1, len(self._events) - 9), -1) if self._events[at].kind == kind), None)
 
-    def _rows(self, message: str, prefix: Prefix) -> _Said | None:
-        if name := _AER_NAME.match(message):
+    def _match_rules(self, message: str, prefix: LinePrefix) -> _LineEvent | None:
+        if name := _AER_NAME_PATTERN.match(message):
             self._name_aer(name[1], name[2])
             return None
-        for row in eligible(message):
+        for row in list_eligible_rules(message):
             if prefix.source in row.sources and (found := row.pattern.match(message)):
-                return _Said(row.kind, *_read(row, found))
+                return _LineEvent(row.kind, *_build_event_values(row, found))
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
         """The name of a PCIe error stands on a line of its own after the report."""
-        at = self._aer.get(bdf(device) or "")
+        at = self._aer.get(normalize_bdf(device) or "")
         if at is not None and "error" not in self._events[at].attrs:
             self._events[at] = replace(self._events[at], attrs={**self._events[at].attrs, "error": error})
 
 
-def kernel_events(text: str, now: datetime | None = None) -> list[Event]:
+def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
     """Every typed event of a kernel log, in any format of `kb.logs.timestamps`, in the order of the log."""
-    reader = KernelReader(now)
+    reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
 
 
-def _is_driver(message: str, prefix: Prefix) -> bool:
+def _is_driver_message(message: str, prefix: LinePrefix) -> bool:
     return prefix.source in ("", "kernel") and message.startswith(("NVRM: ", "nvidia-nvswitch", "nvswitch"))
 
 
-def is_known(message: str) -> bool:
+def is_known_message(message: str) -> bool:
     """Return whether a message is of a kind that is read, whichever line it follows."""
-    if not _NEEDED.in_line(message):
+    if not _NEEDED_NEEDLES.find_in_line(message):
         return False
-    if message.startswith("NVRM: ") and any(word in message for word in _NVRM):
+    if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
         return True
-    return bool(xid(message) or sxid(message)) or any(row.pattern.match(message) for row in eligible(message))
+    return bool(parse_xid(message) or parse_sxid(message)) or any(row.pattern.match(message) for row in list_eligible_rules(message))
 
 
 def has_prefixes(text: str) -> bool:
     """Whether the lines of a log begin with who wrote them, or when: then one that does not goes on with the one above it."""
-    head = [line for line in text[:_HEAD].split("\n", 41)[:40] if line.strip()]
-    return any(split(line).found for line in head)
+    head = [line for line in text[:_HEAD_CHARS].split("\n", 41)[:40] if line.strip()]
+    return any(split_prefix(line).found for line in head)
 
 
-def _read(row: MessageRow, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
+def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: given for name, given in found.groupdict().items() if given is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
-    attrs: dict[str, Any] = {name: given if (number := whole(given)) is None or number < 0 else number for name, given in groups.items()}
-    shape = _SHAPES.get(row.kind)
+    attrs: dict[str, Any] = {name: given if (number := parse_integer(given)) is None or number < 0 else number for name, given in groups.items()}
+    shape = _EVENT_SHAPERS.get(row.kind)
     said: object = row.value or value.strip()
     if shape:
         said, device, attrs = shape(said, device, attrs)
-    return said, (bdf(device) or device) if device else None, attrs
+    return said, (normalize_bdf(device) or device) if device else None, attrs
 
 
-def _oom(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_oom_kill(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     scope = str(attrs.pop("scope"))
     return value, device, {**attrs, "cgroup": "cgroup" in scope or "MEMCG" in scope}
 
 
-def _aer(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
-    severity = _SEVERITY.get(str(value)) or ("nonfatal" if "Non" in str(value) else "fatal")
+def _shape_aer(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    severity = _SEVERITY_WORDS.get(str(value)) or ("nonfatal" if "Non" in str(value) else "fatal")
     return severity, device or attrs.get("root"), attrs
 
 
-def _mce(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_mce(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     text = str(value)
     fatal = text == "UE" or any(word in text for word in ("Uncorrected", "fatal", "Exception", "severity: recoverable"))
     return ("fatal" if fatal else "corrected"), device, {"detail": text, **attrs}
 
 
-def _mlx5(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_mlx5(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     name = re.match(r"mlx5_\d+$", str(attrs.get("netdev", "")))
     return value, name[0] if name else device, attrs | {"bdf": device}
 
 
-def _mounted(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_fs_readonly(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     return value, str(value), attrs
 
 
-def _fatal_mce(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_panic(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     return value, device, attrs | {"machine_check": "machine check" in str(value).lower()}
 
 
-def _nouveau(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_nouveau(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     return True, device, attrs
 
 
-def _crashed(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+def _shape_segfault(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
     return value or "unknown", device, attrs
 
 
-_SHAPES = {
-    "kernel.oom_kill": _oom,
-    "kernel.aer": _aer,
-    "kernel.mce": _mce,
-    "kernel.mlx5": _mlx5,
-    "kernel.fs_readonly": _mounted,
-    "kernel.panic": _fatal_mce,
-    "kernel.nouveau": _nouveau,
-    "kernel.segfault": _crashed,
+_EVENT_SHAPERS = {
+    "kernel.oom_kill": _shape_oom_kill,
+    "kernel.aer": _shape_aer,
+    "kernel.mce": _shape_mce,
+    "kernel.mlx5": _shape_mlx5,
+    "kernel.fs_readonly": _shape_fs_readonly,
+    "kernel.panic": _shape_panic,
+    "kernel.nouveau": _shape_nouveau,
+    "kernel.segfault": _shape_segfault,
 }

@@ -10,39 +10,39 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kb.address import bdf
+from kb.address import normalize_bdf
 
-NVLINK5 = range(144, 151)
+NVLINK5_XIDS = range(144, 151)
 
-_XID = re.compile(
+_XID_PATTERN = re.compile(
     r"NVRM: (?:GPU at [^ ]{1,40} )?Xid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})(?: GPU-I:([0-9A-Fa-f]{1,4}))?\): (\d{1,4})(?![\d.])(?:, ?| |$)"
 )
-_PID = re.compile(r"pid=(?:'([^']{0,40})'|([^,]{0,40}))(?:, ?|$)")
-_NAME = re.compile(r"name=(?:'([^']{0,64})'(?:, ?|$))?")
-_DETAIL = re.compile(
+_PID_PATTERN = re.compile(r"pid=(?:'([^']{0,40})'|([^,]{0,40}))(?:, ?|$)")
+_NAME_PATTERN = re.compile(r"name=(?:'([^']{0,64})'(?:, ?|$))?")
+_DETAIL_PATTERN = re.compile(
     r", (?=Ch [0-9a-fA-F]{8}|channel 0x|Channel ID|Graphics |MMU Fault|NVLink|Row Remapper|GPU |GSP |Timeout |Contained|Uncontained|"
     r"Class Error|Internal |Unrecovered|An uncorrectable|errorString|RLW_|NETIR|SAW_|TLW|MSE|[0-9a-f]{4}\()"
 )
-_WHERE = re.compile(r"GPC ?(\d{1,6}), TPC ?(\d{1,6})(?:, SM ?(\d{1,6}))?")
-_CLIENT = re.compile(r"\bGPC(\d{1,6})\b")
-_FATAL_LINK = re.compile(r"(?:on|detected on) link (\d{1,6}) ?\(([^)]{0,200})\)")
-_RECOVERY = re.compile(r"GPU recovery action changed from (0x[0-9a-fA-F]+) \(([^)]{1,40})\) to (0x[0-9a-fA-F]+) \(([^)]{1,40})\)")
-_CAUSED = re.compile(r"caused by previous Xid (\d{1,4})")
-_CHANNEL = re.compile(r"(?:Ch|channel|Channel ID|ChID|ChId) (?:0x)?([0-9a-fA-F]{4,8})")
-_FAULT = re.compile(r"Fault is of type (FAULT_[A-Z_]+)(?: (ACCESS_TYPE_[A-Z_]+))?")
-_GSP = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d{1,6}) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
-_ROW = re.compile(r"Row Remapper(?: Error)?:[^(]{0,20}\(?(0x[0-9a-fA-F]+)?")
-_NVL5 = re.compile(
+_WHERE_PATTERN = re.compile(r"GPC ?(\d{1,6}), TPC ?(\d{1,6})(?:, SM ?(\d{1,6}))?")
+_CLIENT_PATTERN = re.compile(r"\bGPC(\d{1,6})\b")
+_FATAL_LINK_PATTERN = re.compile(r"(?:on|detected on) link (\d{1,6}) ?\(([^)]{0,200})\)")
+_RECOVERY_PATTERN = re.compile(r"GPU recovery action changed from (0x[0-9a-fA-F]+) \(([^)]{1,40})\) to (0x[0-9a-fA-F]+) \(([^)]{1,40})\)")
+_CAUSED_PATTERN = re.compile(r"caused by previous Xid (\d{1,4})")
+_CHANNEL_PATTERN = re.compile(r"(?:Ch|channel|Channel ID|ChID|ChId) (?:0x)?([0-9a-fA-F]{4,8})")
+_FAULT_PATTERN = re.compile(r"Fault is of type (FAULT_[A-Z_]+)(?: (ACCESS_TYPE_[A-Z_]+))?")
+_GSP_PATTERN = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d{1,6}) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
+_ROW_PATTERN = re.compile(r"Row Remapper(?: Error)?:[^(]{0,20}\(?(0x[0-9a-fA-F]+)?")
+_NVL5_PATTERN = re.compile(
     r"([A-Z][A-Z0-9_]{2,30})(?: {1,8}(\w+))?? {1,8}(Fatal|Nonfatal|Non-fatal) {1,8}(XC\d+) {1,8}(i\d+) {1,8}"
     r"Link {1,8}(-?\d{1,6}) {1,8}\(([^)]{0,120})\)"
 )
-_SXID = re.compile(
+_SXID_PATTERN = re.compile(
     r"(?:nvidia-)?nvswitch(\d{1,3}): SXid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})\): (\d{3,6})(?:, (Fatal|Non-fatal))?(?:, Link (\d{1,3}))?,? ?"
 )
-_SXID_LINK = re.compile(r"Link (\d{1,3})\b")
+_SXID_LINK_PATTERN = re.compile(r"Link (\d{1,3})\b")
 
 
-class Sighting(NamedTuple):
+class XidSighting(NamedTuple):
     """One Xid or SXid: its number, device and what else the line says."""
 
     code: int
@@ -50,34 +50,34 @@ class Sighting(NamedTuple):
     attrs: Mapping[str, Any]
 
 
-def xid(message: str) -> Sighting | None:
+def parse_xid(message: str) -> XidSighting | None:
     """The Xid that a kernel message reports, or None."""
-    head = _XID.match(message)
+    head = _XID_PATTERN.match(message)
     if not head:
         return None
-    pid, rest = _pid(message[head.end() :])
-    name, detail = _name(rest)
-    code, device = int(head[3]), bdf(head[1])
+    pid, rest = _parse_pid(message[head.end() :])
+    name, detail = _parse_process_name(rest)
+    code, device = int(head[3]), normalize_bdf(head[1])
     said = {"bdf": device, "mig": head[2], "pid": pid, "name": name, "detail": detail[:300]}
-    return Sighting(code, device, {key: value for key, value in (said | _detail(code, detail)).items() if value is not None})
+    return XidSighting(code, device, {key: value for key, value in (said | _parse_detail(code, detail)).items() if value is not None})
 
 
-def sxid(message: str) -> Sighting | None:
+def parse_sxid(message: str) -> XidSighting | None:
     """The NVSwitch error that a kernel message reports, or None. The hex dumps that follow it carry no severity and no text: skipped."""
-    head = _SXID.match(message)
+    head = _SXID_PATTERN.match(message)
     if not head:
         return None
     detail = message[head.end() :]
     if not head[4] and re.match(r"(?:Severity|Data \{|Additional)", detail):
         return None
-    link = head[5] or (found[1] if (found := _SXID_LINK.search(detail)) else None)
-    attrs: dict[str, Any] = {"bdf": bdf(head[2]), "fatal": head[4] == "Fatal", "detail": detail[:300]}
-    return Sighting(int(head[3]), f"nvswitch{head[1]}", attrs | ({"link": int(link)} if link else {}))
+    link = head[5] or (found[1] if (found := _SXID_LINK_PATTERN.search(detail)) else None)
+    attrs: dict[str, Any] = {"bdf": normalize_bdf(head[2]), "fatal": head[4] == "Fatal", "detail": detail[:300]}
+    return XidSighting(int(head[3]), f"nvswitch{head[1]}", attrs | ({"link": int(link)} if link else {}))
 
 
-def nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
+def parse_nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
     """The unit that reports an NVLink5 error (Xid 144 to 150), and its words: `intrinfo` and `errorstatus` decode it further."""
-    found = _NVL5.search(detail) if code in NVLINK5 else None
+    found = _NVL5_PATTERN.search(detail) if code in NVLINK5_XIDS else None
     if not found:
         return None
     words = found[7].split()
@@ -92,71 +92,71 @@ def nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
     }
 
 
-def _pid(text: str) -> tuple[int | None, str]:
-    found = _PID.match(text)
+def _parse_pid(text: str) -> tuple[int | None, str]:
+    found = _PID_PATTERN.match(text)
     if not found:
         return None, text
     given = found[1] or found[2] or ""
     return (int(given) if re.fullmatch(r"[0-9]{1,10}", given) else None), text[found.end() :]
 
 
-def _name(text: str) -> tuple[str | None, str]:
+def _parse_process_name(text: str) -> tuple[str | None, str]:
     """The process name and the detail. A name may hold commas, so a detail the driver is known to print ends it first."""
-    found = _NAME.match(text)
+    found = _NAME_PATTERN.match(text)
     if not found:
         return None, text
     if found[1] is not None:
         return found[1], text[found.end() :]
     rest = text[found.end() :]
-    if end := (_DETAIL.search(rest) or re.search(", |$", rest)):
+    if end := (_DETAIL_PATTERN.search(rest) or re.search(", |$", rest)):
         rest, detail = rest[: end.start()], rest[end.end() :]
     return (None if rest == "<unknown>" else rest), detail
 
 
-def _detail(code: int, detail: str) -> dict[str, Any]:
+def _parse_detail(code: int, detail: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if where := _WHERE.search(detail):
+    if where := _WHERE_PATTERN.search(detail):
         found = {"gpc": int(where[1]), "tpc": int(where[2]), "sm": int(where[3]) if where[3] else None}
-    elif client := _CLIENT.search(detail):
+    elif client := _CLIENT_PATTERN.search(detail):
         found = {"gpc": int(client[1])}
-    if "caused by" in detail and (caused := _CAUSED.search(detail)):
+    if "caused by" in detail and (caused := _CAUSED_PATTERN.search(detail)):
         found["caused_by"] = int(caused[1])
-    if channel := _CHANNEL.search(detail):
+    if channel := _CHANNEL_PATTERN.search(detail):
         found["channel"] = channel[1]
-    reader = _BY_CODE.get(code)
+    reader = _DETAIL_PARSERS.get(code)
     return found | (reader(detail) if reader else {})
 
 
-def _recovery(detail: str) -> dict[str, Any]:
-    found = _RECOVERY.match(detail)
+def _parse_recovery(detail: str) -> dict[str, Any]:
+    found = _RECOVERY_PATTERN.match(detail)
     return {"recovery": found[4], "recovery_from": found[2]} if found else {}
 
 
-def _fatal_link(detail: str) -> dict[str, Any]:
-    found = _FATAL_LINK.search(detail)
+def _parse_fatal_link(detail: str) -> dict[str, Any]:
+    found = _FATAL_LINK_PATTERN.search(detail)
     return {"link": int(found[1]), "registers": found[2]} if found else {}
 
 
-def _fault(detail: str) -> dict[str, Any]:
-    found = _FAULT.search(detail)
+def _parse_fault(detail: str) -> dict[str, Any]:
+    found = _FAULT_PATTERN.search(detail)
     return {"fault": found[1], "access": found[2]} if found else {}
 
 
-def _gsp(detail: str) -> dict[str, Any]:
-    found = _GSP.search(detail)
+def _parse_gsp(detail: str) -> dict[str, Any]:
+    found = _GSP_PATTERN.search(detail)
     return {"gpu_index": int(found[1]) if found[1] else None, "function": found[3] or found[2]} if found else {}
 
 
-def _row(detail: str) -> dict[str, Any]:
-    found = _ROW.search(detail)
+def _parse_row_remap(detail: str) -> dict[str, Any]:
+    found = _ROW_PATTERN.search(detail)
     return {"address": found[1]} if found else {}
 
 
-def _any_link(detail: str) -> dict[str, Any]:
+def _parse_any_link(detail: str) -> dict[str, Any]:
     found = re.search(r"\b[Ll]ink (-?\d{1,3})\b", detail)
     return {"link": int(found[1])} if found else {}
 
 
-_BY_CODE = {31: _fault, 63: _row, 64: _row, 74: _fatal_link, 119: _gsp, 120: _gsp, 137: _any_link, 154: _recovery} | dict.fromkeys(
-    NVLINK5, _any_link
+_DETAIL_PARSERS = {31: _parse_fault, 63: _parse_row_remap, 64: _parse_row_remap, 74: _parse_fatal_link, 119: _parse_gsp, 120: _parse_gsp, 137: _parse_any_link, 154: _parse_recovery} | dict.fromkeys(
+    NVLINK5_XIDS, _parse_any_link
 )

@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO
 
-from kb.logs.event import Event, fold
-from kb.logs.job.reader import NEEDED as JOB
-from kb.logs.job.reader import JobLog, JobReader
-from kb.logs.job.rows import EXPLODING
-from kb.logs.kernel.reader import NEEDED as KERNEL
-from kb.logs.kernel.reader import KernelReader
-from kb.logs.piece import Piece, piece_of
-from kb.logs.templates.filters import FILTERS, FilterRule, regular
-from kb.logs.templates.masks import mask, mask_around_xid, one_hex, with_hex
-from kb.logs.templates.merge import SHOWN, Tally, few
+from kb.logs.event import LogEvent, fold_events
+from kb.logs.job.reader import NEEDED_TEXTS as JOB
+from kb.logs.job.reader import JobLog, JobLogReader
+from kb.logs.job.rows import EXPLODING_GRADIENT_PATTERN
+from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL
+from kb.logs.kernel.reader import KernelLogReader
+from kb.logs.piece import LogPiece, build_piece
+from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
+from kb.logs.templates.masks import mask_line, mask_around_xid, unify_hex, find_hex_lines
+from kb.logs.templates.merge import KEPT_LINE_BYTES, TemplateTally, select_templates
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import Needles, zeroed
+from kb.scan import Needles, zero_digits
 
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
-BLOCK = 1 << 22
-_LONGEST_LINE = 1 << 24
-_KINDS = 200_000
+BLOCK_BYTES = 1 << 22
+_MAX_LINE_BYTES = 1 << 24
+_MAX_LINE_KINDS = 200_000
 """Kinds of line that are remembered; a log with more is read with less memory for what it said before."""
-_TEMPLATES = 4_000
-_BRIEF = 80
-_PEER = "peer"
+_MAX_TEMPLATES = 4_000
+_BRIEF_CHARS = 80
+_PEER_WORD = "peer"
 """A line that says this keeps its template whatever the rules say: who could not reach whom."""
 
 
@@ -50,11 +50,11 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class CompressedLog:
     """`dropped`: regular lines by rule; `left_out`: lines of templates beyond the limit. Nothing else is missing."""
 
     templates: tuple[Template, ...]
-    events: tuple[Event, ...]
+    events: tuple[LogEvent, ...]
     job: JobLog
     dropped: Mapping[str, int]
     left_out: int
@@ -63,7 +63,7 @@ class Digest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _LineKind:
     """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole.
 
     `numbers`: the job's reader wants only the lines that hold one of these, which is not to be seen once digits are zeros.
@@ -77,24 +77,24 @@ class _Kind:
     numbers: tuple[bytes, ...] = ()
 
 
-def compress(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> Digest:
+def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> CompressedLog:
     """The digest of a text, of bytes, of an open file, or of lines."""
-    compressor = Compressor(rules, now)
-    for block in _blocks(source):
+    compressor = LogCompressor(rules, now)
+    for block in _iter_blocks(source):
         compressor.feed(block)
     return compressor.finish(limit)
 
 
-class Compressor:
+class LogCompressor:
     """Takes a log block by block; a block may end in the middle of a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
         self._rules, self._now = rules, now
-        self._kernel, self._job = KernelReader(now), JobReader(now)
-        self._kinds: dict[bytes, _Kind] = {}
-        self._groups: dict[str, Tally] = {}
-        self._shapes: dict[str, _Kind] = {}
-        self._alike: dict[tuple[object, ...], _Kind] = {}
+        self._kernel, self._job = KernelLogReader(now), JobLogReader(now)
+        self._kinds: dict[bytes, _LineKind] = {}
+        self._groups: dict[str, TemplateTally] = {}
+        self._shapes: dict[str, _LineKind] = {}
+        self._alike: dict[tuple[object, ...], _LineKind] = {}
         self._templates: dict[str, str | None] = {}
         self._beginnings: dict[str, str] = {}
         self._parts: dict[str, str] = {}
@@ -106,102 +106,102 @@ class Compressor:
         """Counts the whole lines of what has come so far."""
         block = self._rest + block
         end = block.rfind(b"\n") + 1
-        if not end and len(block) < _LONGEST_LINE:
+        if not end and len(block) < _MAX_LINE_BYTES:
             self._rest = block
             return
         end = end or len(block)
         self._rest = block[end:]
-        self._count(block[:end])
+        self._count_lines(block[:end])
 
-    def finish(self, limit: int = 60) -> Digest:
+    def finish(self, limit: int = 60) -> CompressedLog:
         """The digest of everything that was fed."""
         if self._rest:
-            self._count(self._rest)
+            self._count_lines(self._rest)
             self._rest = b""
         job = self._job.finish()
-        groups, left_out = few(list(self._groups.values()), limit)
-        templates = tuple(self._template(group) for group in groups)
-        events = (*fold(self._kernel.finish()), *job.events)
-        return Digest(templates, events, job, dict(self._dropped), left_out, self._lines, self._done)
+        groups, left_out = select_templates(list(self._groups.values()), limit)
+        templates = tuple(self._build_template(group) for group in groups)
+        events = (*fold_events(self._kernel.finish()), *job.events)
+        return CompressedLog(templates, events, job, dict(self._dropped), left_out, self._lines, self._done)
 
-    def _count(self, block: bytes) -> None:
+    def _count_lines(self, block: bytes) -> None:
         if b"\r" in block:
             block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
-        piece = piece_of(block)
+        piece = build_piece(block)
         counts = Counter(piece.kinds)
         counts.pop(b"", None)
-        if fresh := self._fresh(counts):
-            self._learn(fresh)
-        told = _where(piece, {key for key in counts if not self._kinds[key].rule})
-        self._note(piece, counts, told)
+        if fresh := self._list_new_kinds(counts):
+            self._learn_kinds(fresh)
+        told = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
+        self._add_block_counts(piece, counts, told)
         if wanted := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
-            self._extract(piece, told, wanted)
-        elif self._job.waiting:
-            self._job.read(piece, [])
+            self._extract_events(piece, told, wanted)
+        elif self._job.is_waiting:
+            self._job.read_piece(piece, [])
         self._lines += counts.total()
         self._done += len(block)
 
-    def _fresh(self, counts: Mapping[bytes, int]) -> list[bytes]:
+    def _list_new_kinds(self, counts: Mapping[bytes, int]) -> list[bytes]:
         """The kinds of a block that are not known. Where there are too many to know them all, those of other blocks are forgotten."""
         fresh = [key for key in counts if key not in self._kinds]
-        if len(self._kinds) + len(fresh) > _KINDS:
+        if len(self._kinds) + len(fresh) > _MAX_LINE_KINDS:
             self._kinds = {key: self._kinds[key] for key in counts if key in self._kinds}
-            self._shapes = self._shapes if len(self._shapes) < _KINDS else {}
+            self._shapes = self._shapes if len(self._shapes) < _MAX_LINE_KINDS else {}
         return fresh
 
-    def _learn(self, keys: Sequence[bytes]) -> None:
+    def _learn_kinds(self, keys: Sequence[bytes]) -> None:
         """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
         shapes = b"\n".join(keys).decode("utf-8", "replace").split("\n")
-        some = [at for at in with_hex(keys) if len(shapes[at]) <= SHOWN]  # a long one may be cut in the middle of a hash
-        for at, shape in zip(some, one_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
+        some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a long one may be cut in the middle of a hash
+        for at, shape in zip(some, unify_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
             shapes[at] = shape
-        self._shape([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
+        self._learn_shapes([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
         self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
 
-    def _shape(self, shapes: Sequence[str]) -> None:
+    def _learn_shapes(self, shapes: Sequence[str]) -> None:
         """Python code per shape of line."""
         text = "\n".join(shapes)
-        held = {start: needles for (start, _), needles in _NEEDLES.in_text(text).items()}
+        held = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
         at = 0
         for shape in shapes:
             needles = held.get(at)
-            self._shapes[shape] = self._kind(shape) if needles is None else self._told_by(needles, shape)
+            self._shapes[shape] = self._classify_line(shape) if needles is None else self._classify_by_needles(needles, shape)
             at += len(shape) + 1
 
-    def _told_by(self, needles: Set[str], shape: str) -> _Kind:
+    def _classify_by_needles(self, needles: Set[str], shape: str) -> _LineKind:
         """Who wants to see lines of a shape that holds these."""
-        sure = not needles.isdisjoint(_JOB) or (_GRADIENT in needles and EXPLODING.search(shape) is not None)
-        numbers = () if sure or needles.isdisjoint(_ZEROS) else tuple(needle for needle, zeros in _NUMBERS if zeros in needles)
-        return self._kind(shape, not needles.isdisjoint(_KERNEL), sure or bool(numbers), numbers)
+        sure = not needles.isdisjoint(_JOB_NEEDLES) or (_GRADIENT_NEEDLE in needles and EXPLODING_GRADIENT_PATTERN.search(shape) is not None)
+        numbers = () if sure or needles.isdisjoint(_ZEROED_NEEDLES) else tuple(needle for needle, zeros in _NUMBER_NEEDLES if zeros in needles)
+        return self._classify_line(shape, not needles.isdisjoint(_KERNEL_NEEDLES), sure or bool(numbers), numbers)
 
-    def _kind(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _Kind:
+    def _classify_line(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _LineKind:
         if "Xid (" in line:
-            return _Kind("", None, True, job, True, numbers)  # shown to the reader whatever it is: it must get a template of its own
-        if len(self._templates) >= _TEMPLATES:
-            return self._same(self._coarse(line), None, kernel, job, numbers)
-        template = mask(line[:SHOWN])
+            return _LineKind("", None, True, job, True, numbers)  # shown to the reader whatever it is: it must get a template of its own
+        if len(self._templates) >= _MAX_TEMPLATES:
+            return self._intern_kind(self._get_coarse_template(line), None, kernel, job, numbers)
+        template = mask_line(line[:KEPT_LINE_BYTES])
         if template not in self._templates:
-            self._templates[template] = regular(template, self._rules)
-        return self._same(template, None if kernel or job or _PEER in line else self._templates[template], kernel, job, numbers)
+            self._templates[template] = find_dropping_rule(template, self._rules)
+        return self._intern_kind(template, None if kernel or job or _PEER_WORD in line else self._templates[template], kernel, job, numbers)
 
-    def _same(self, template: str, rule: str | None, kernel: bool, job: bool, numbers: tuple[bytes, ...]) -> _Kind:
+    def _intern_kind(self, template: str, rule: str | None, kernel: bool, job: bool, numbers: tuple[bytes, ...]) -> _LineKind:
         """One and the same for all kinds of line of which the same is known: there are few such."""
         said = (template, rule, kernel, job, numbers)
         kind = self._alike.get(said)
         if kind is None:
-            kind = self._alike[said] = _Kind(template, rule, kernel, job, False, numbers)
+            kind = self._alike[said] = _LineKind(template, rule, kernel, job, False, numbers)
         return kind
 
-    def _coarse(self, line: str) -> str:
+    def _get_coarse_template(self, line: str) -> str:
         """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
-        words = " ".join(line[:_BRIEF].split(" ", 2)[:2])
+        words = " ".join(line[:_BRIEF_CHARS].split(" ", 2)[:2])
         if words not in self._beginnings:
-            if len(self._beginnings) >= _TEMPLATES:
+            if len(self._beginnings) >= _MAX_TEMPLATES:
                 return "…"
-            self._beginnings[words] = f"{mask(words)} …"
+            self._beginnings[words] = f"{mask_line(words)} …"
         return self._beginnings[words]
 
-    def _note(self, piece: Piece, counts: Mapping[bytes, int], told: Sequence[int]) -> None:
+    def _add_block_counts(self, piece: LogPiece, counts: Mapping[bytes, int], told: Sequence[int]) -> None:
         """Adds the block's counts, with the first and last line of each template. `told`: the lines that no rule drops."""
         keys = piece.kinds
         last = dict(zip(map(keys.__getitem__, told), told, strict=True))
@@ -220,48 +220,48 @@ class Compressor:
                 at = keys.index(key, at)
                 seen[kind.template] = [count, at, last[key]]
         for template, (count, at, until) in seen.items():
-            first, end = piece.raw(at, SHOWN), piece.raw(until, SHOWN)
-            self._add(template, count, self._done + piece.start(at), self._done + piece.start(until), first, end)
+            first, end = piece.get_raw_line(at, KEPT_LINE_BYTES), piece.get_raw_line(until, KEPT_LINE_BYTES)
+            self._add_to_tally(template, count, self._done + piece.get_start(at), self._done + piece.get_start(until), first, end)
 
-    def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
+    def _add_to_tally(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
         if known := self._groups.get(text):
-            known.add(count, start, end, first, last)
+            known.add_lines(count, start, end, first, last)
         else:
-            self._groups[text] = Tally(text, count, start, end, first[:SHOWN], last[:SHOWN], fixed)
+            self._groups[text] = TemplateTally(text, count, start, end, first[:KEPT_LINE_BYTES], last[:KEPT_LINE_BYTES], fixed)
 
-    def _extract(self, piece: Piece, told: Sequence[int], wanted: Mapping[bytes, _Kind]) -> None:
+    def _extract_events(self, piece: LogPiece, told: Sequence[int], wanted: Mapping[bytes, _LineKind]) -> None:
         """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
-        kernel = _where(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
-        job = _where(piece, {key for key, kind in wanted.items() if kind.job}, told)
+        kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
+        job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
         if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
-            job = [at for at in job if not (numbers := exact.get(piece.kinds[at])) or _holds(piece.raw(at, _LONGEST_LINE), numbers)]
-        for at in _where(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
-            self._count_xid(piece.raw(at, SHOWN), self._done + piece.start(at))
+            job = [at for at in job if not (numbers := exact.get(piece.kinds[at])) or _holds_number(piece.get_raw_line(at, _MAX_LINE_BYTES), numbers)]
+        for at in _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
+            self._count_xid(piece.get_raw_line(at, KEPT_LINE_BYTES), self._done + piece.get_start(at))
         if kernel:
-            self._kernel.read(piece, kernel)
-        if job or self._job.waiting:
-            self._job.read(piece, job)
+            self._kernel.read_piece(piece, kernel)
+        if job or self._job.is_waiting:
+            self._job.read_piece(piece, job)
 
     def _count_xid(self, line: bytes, place: int) -> None:
-        many = len(self._groups) >= 2 * _TEMPLATES
-        self._add("Xid …" if many else mask_around_xid(_start_of(line), self._mask), 1, place, place, line, line, fixed=True)
+        many = len(self._groups) >= 2 * _MAX_TEMPLATES
+        self._add_to_tally("Xid …" if many else mask_around_xid(_decode_start(line), self._mask_cached), 1, place, place, line, line, fixed=True)
 
-    def _mask(self, text: str) -> str:
+    def _mask_cached(self, text: str) -> str:
         """The mask of a part of a line, made once for all parts that differ in a hash or an address alone."""
-        known = self._parts.get(text) or self._parts.get(shape := one_hex(text))
+        known = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
         if known is None:
-            if len(self._parts) >= _TEMPLATES:
+            if len(self._parts) >= _MAX_TEMPLATES:
                 self._parts = {}
-            known = self._parts[shape] = mask(shape)
+            known = self._parts[shape] = mask_line(shape)
         return known
 
-    def _template(self, group: Tally) -> Template:
-        example = _start_of(group.first)
-        first, last = find_time(example, self._now), find_time(_start_of(group.last), self._now)
+    def _build_template(self, group: TemplateTally) -> Template:
+        example = _decode_start(group.first)
+        first, last = find_time(example, self._now), find_time(_decode_start(group.last), self._now)
         return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(example))
 
 
-def _where(piece: Piece, kinds: Set[bytes], among: Sequence[int] | None = None) -> list[int]:
+def _find_lines_of_kinds(piece: LogPiece, kinds: Set[bytes], among: Sequence[int] | None = None) -> list[int]:
     """The numbers of the lines of these kinds, all lines' or of those `among` them."""
     if not kinds:
         return []
@@ -270,29 +270,29 @@ def _where(piece: Piece, kinds: Set[bytes], among: Sequence[int] | None = None) 
     return list(itertools.compress(among, map(kinds.__contains__, map(piece.kinds.__getitem__, among))))
 
 
-def _holds(line: bytes, numbers: tuple[bytes, ...]) -> bool:
+def _holds_number(line: bytes, numbers: tuple[bytes, ...]) -> bool:
     return any(number in line for number in numbers)
 
 
-def _start_of(line: bytes) -> str:
-    return line[:SHOWN].decode("utf-8", "replace")
+def _decode_start(line: bytes) -> str:
+    return line[:KEPT_LINE_BYTES].decode("utf-8", "replace")
 
 
-_EXACT = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
-_KERNEL, _JOB = frozenset(map(zeroed, KERNEL)), frozenset(JOB) - frozenset(_EXACT)
-_NUMBERS = tuple((needle.encode(), zeroed(needle)) for needle in _EXACT)
-_ZEROS = frozenset(zeros for _, zeros in _NUMBERS)
-_GRADIENT = "rad"
+_DIGIT_NEEDLES = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
+_KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL)), frozenset(JOB) - frozenset(_DIGIT_NEEDLES)
+_NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
+_ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
+_GRADIENT_NEEDLE = "rad"
 """What every line about a gradient holds."""
-_NEEDLES = Needles((*_KERNEL, *_JOB, *_ZEROS, _GRADIENT))
+_NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
 
 
-def _blocks(source: Source) -> Iterator[bytes]:
+def _iter_blocks(source: Source) -> Iterator[bytes]:
     if isinstance(source, bytes | str):
         data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
-        yield from (data[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+        yield from (data[at : at + BLOCK_BYTES] for at in range(0, len(data), BLOCK_BYTES))
     elif hasattr(source, "read"):
-        while piece := source.read(BLOCK):
+        while piece := source.read(BLOCK_BYTES):
             yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
     else:
         yield from ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in source)

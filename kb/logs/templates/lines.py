@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from kb.logs.templates.compress import Template
 
 
-def placed(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:
+def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:
     """Every template with the numbers of its first and last line; the first line of a log is 1. The log is gone through once."""
     numbers: dict[int, int] = {}
     line, at = 1, 0

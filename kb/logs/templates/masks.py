@@ -1,14 +1,14 @@
 """Masking what varies in a line, so that lines of one statement become one template. An Xid's number and device are never masked.
 
-Lines arrive with every digit already a zero (`kb.scan.zeroed`), which is what makes them few.
+Lines arrive with every digit already a zero (`kb.scan.zero_digits`), which is what makes them few.
 """
 
 import re
 from collections.abc import Callable, Sequence
 
-from kb.scan import zeroed
+from kb.scan import zero_digits
 
-XID = re.compile(r"S?Xid \([^)]{1,40}\): \d{1,6}")
+XID_PATTERN = re.compile(r"S?Xid \([^)]{1,40}\): \d{1,6}")
 
 _MASKS = (
     ("\x1b[", re.compile(r"\x1b\[[0-9;]{0,12}m"), ""),
@@ -27,9 +27,9 @@ _MASKS = (
 )  # fmt: skip
 """What a line must hold for the pattern to be tried, the pattern, and its name in a template."""
 
-_UUID = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
-_MAYBE_UUID = re.compile(r"-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}")
-_HEX = re.compile(
+_UUID_PATTERN = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
+_MAYBE_UUID_PATTERN = re.compile(r"-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}")
+_HEX_PATTERN = re.compile(
     r"[0a-f](?<![\w.,:+-].)(?:(?=[0a-f]{7})|(?<=0)(?=x))(?<!0 .)"
     r"(?<=(?=0x|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)).)(?:x[0a-f_]+|[0a-f]{7,63})\b(?!-)"
 )
@@ -37,24 +37,24 @@ _HEX = re.compile(
 a sign and looks back from there is searched for much faster than one that begins with where it may stand."""
 
 
-_SIGNS = bytes(ord("0") if chr(code) in "0abcdef" else code for code in range(256))
-_RUN = b"0" * 8
+_HEX_TRANSLATION = bytes(ord("0") if chr(code) in "0abcdef" else code for code in range(256))
+_HEX_RUN = b"0" * 8
 
 
-def with_hex(lines: Sequence[bytes]) -> list[int]:
+def find_hex_lines(lines: Sequence[bytes]) -> list[int]:
     """Which of the lines, their digits zeros, may hold a hash or an address: most need not be searched."""
-    signs = b"\n".join(lines).translate(_SIGNS).split(b"\n")
-    return [at for at, line in enumerate(signs) if _RUN in line or b"0x" in line]
+    signs = b"\n".join(lines).translate(_HEX_TRANSLATION).split(b"\n")
+    return [at for at, line in enumerate(signs) if _HEX_RUN in line or b"0x" in line]
 
 
-def one_hex(text: str) -> str:
+def unify_hex(text: str) -> str:
     """The text with one hash or address for all: a line so written has the template it had, and many lines become the same."""
-    if _MAYBE_UUID.search(text):
-        text = _UUID.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
-    return _HEX.sub("aaaaaaa0", text)
+    if _MAYBE_UUID_PATTERN.search(text):
+        text = _UUID_PATTERN.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
+    return _HEX_PATTERN.sub("aaaaaaa0", text)
 
 
-def mask(line: str) -> str:
+def mask_line(line: str) -> str:
     """The template of a line whose digits are zeros."""
     for needle, pattern, name in _MASKS:
         if needle in line:
@@ -62,14 +62,14 @@ def mask(line: str) -> str:
     return line.strip()
 
 
-def mask_around_xid(line: str, masked: Callable[[str], str] = mask) -> str:
+def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
     """The template of a whole line with an Xid in it: device and number stay as they are."""
-    found = XID.search(line)
+    found = XID_PATTERN.search(line)
     if not found:
-        return masked(zeroed(line))
-    return f"{masked(zeroed(line[: found.start()]))} {found[0]}{masked(zeroed(line[found.end() :]))}".strip()
+        return masked(zero_digits(line))
+    return f"{masked(zero_digits(line[: found.start()]))} {found[0]}{masked(zero_digits(line[found.end() :]))}".strip()
 
 
-def template_of(line: str) -> str:
+def build_template(line: str) -> str:
     """The template of a line as it was printed, as far as one is shown."""
-    return mask(zeroed(line)[:400])
+    return mask_line(zero_digits(line)[:400])

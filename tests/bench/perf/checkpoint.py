@@ -20,8 +20,8 @@ from redis.asyncio import Redis
 
 from bot.store.store import open_store
 from graph.memory.checkpoint import RedisSaver
-from graph.memory.fence import Fence, fenced
-from graph.state import Brief, Evidence, Hypothesis
+from graph.memory.fence import Fence, enforce_fence
+from graph.state import IncidentBrief, Evidence, Hypothesis
 
 STEPS = 6
 """Checkpoints of one turn: input, five nodes."""
@@ -38,7 +38,7 @@ def _hypothesis(n: int) -> dict[str, Any]:
 
 def _values(step: int) -> dict[str, Any]:
     """What an ordinary incident holds after so many nodes."""
-    brief = Brief(
+    brief = IncidentBrief(
         text="job 4711 hangs, NCCL timeout on gpu-[017-020]", symptoms=("hang",), hosts=tuple(f"gpu-{h:03d}" for h in range(17, 21))
     )
     return {
@@ -101,14 +101,14 @@ async def measure(threads: int, directory: Path) -> dict[str, Any]:
         await _timed(times["bare_set"], lambda: store.redis.set(f"bare-{n}", payload))  # noqa: B023
     await _turns(saver, threads, times, "put")
     await store.redis.set("lease", "1:me")
-    with fenced(Fence("lease", "1:me")):
+    with enforce_fence(Fence("lease", "1:me")):
         await _turns(saver, threads, times, "put_fenced")
     whole = await _bytes(store.redis, "rm:thread:{put-*")
     await saver.aprune([f"put-{n}" for n in range(threads)])
     pruned = await _bytes(store.redis, "rm:thread:{put-*")
     result = {
         "schema": 1,
-        "redis": (await store.durability()).version,
+        "redis": (await store.get_durability()).version,
         "ms": {label: _shown(row) for label, row in times.items()},
         "put_over_bare_set": round(statistics.median(times["put"]) / statistics.median(times["bare_set"]), 2),
         "bytes_per_checkpoint": whole // (threads * STEPS),

@@ -33,7 +33,7 @@ def seconds(check: str, text: str) -> float:
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        CHECKS[check].read(text)
+        CHECKS[check].parse_output(text)
         best = min(best, time.perf_counter() - start)
     return best
 
@@ -44,7 +44,7 @@ LARGE, TIMES, MOST_LARGE = 5_000_000, 10, 30.0
 def once(check: str, text: str) -> float:
     """Seconds of the processor: others may work on the machine meanwhile."""
     start = time.process_time()
-    CHECKS[check].read(text)
+    CHECKS[check].parse_output(text)
     return time.process_time() - start
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from bot.run.garbage import calm
+from bot.run.garbage import relax_garbage_collection
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.bench.perf.fleet_arms import ARMS, imports, prepared
@@ -76,7 +76,7 @@ def arm(name: str, folder: Path) -> dict[str, Any]:
     """Run one arm in this process."""
     imports(name)
     task = prepared(name, folder)
-    calm()
+    relax_garbage_collection()
     cpu, began = _cpu(), time.perf_counter()
     found = asyncio.run(ARMS[name](task))
     seconds = time.perf_counter() - began

@@ -21,13 +21,13 @@ from tests.support.fixtures_sshd import sshd
 from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
-from tools.fleet.answers import Ask
+from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku, load_skus
-from tools.ssh.client import CIPHERS, Ssh, remote_command
-from tools.ssh.looks import SshLooks
-from tools.transport import Ran
+from tools.ssh.client import PREFERRED_CIPHERS, SshTransport, build_remote_command
+from tools.ssh.looks import BatchingSshTransport
+from tools.transport import CommandResult
 
 ONE = ("uname", "-r")
 PASSIVE = tuple(check for check in CHECKS.values() if not check.exclusive and check.scope == "host")
@@ -49,7 +49,7 @@ class Task:
     def lines(self) -> list[dict[str, str]]:
         """Round by round, the command line for each host."""
         most = max(map(len, self.asked.values()))
-        return [{h: remote_command(argvs[n], SECONDS) for h, argvs in self.asked.items() if n < len(argvs)} for n in range(most)]
+        return [{h: build_remote_command(argvs[n], SECONDS) for h, argvs in self.asked.items() if n < len(argvs)} for n in range(most)]
 
 
 class Clock:
@@ -65,9 +65,9 @@ class Noted:
     def __init__(self) -> None:
         self.asked: dict[str, list[Sequence[str]]] = defaultdict(list)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked[host].append(tuple(argv))
-        return Ran(b"", b"", 0, 0.0)
+        return CommandResult(b"", b"", 0, 0.0)
 
     async def aclose(self) -> None:
         """Nothing was opened."""
@@ -81,7 +81,7 @@ def prepared(name: str, folder: Path) -> Task:
         return Task(folder, inventory, {host: [ONE] for host in inventory.hosts}, skus)
     noted = Noted()
     fleet = Fleet(noted, inventory, CHECKS, MemoryEvidence(), Clock(), skus)
-    asyncio.run(fleet.look("bench", [Ask(host, check.id) for host in inventory.hosts for check in PASSIVE]))
+    asyncio.run(fleet.run_checks("bench", [CheckRequest(host, check.id) for host in inventory.hosts for check in PASSIVE]))
     return Task(folder, inventory, noted.asked, skus)
 
 
@@ -97,7 +97,7 @@ async def bare(task: Task, **more: object) -> Found:
 
         async def run(argv: Sequence[str]) -> int:
             async with sessions:
-                ran = await connection.run(remote_command(argv, SECONDS), encoding=None)
+                ran = await connection.run(build_remote_command(argv, SECONDS), encoding=None)
                 return int(ran.exit_status is not None)
 
         try:
@@ -110,8 +110,8 @@ async def bare(task: Task, **more: object) -> Found:
 
 async def transport(task: Task) -> Found:
     """The product's connections alone: the same commands, nothing read."""
-    ssh = Ssh(task.inventory)
-    looks = SshLooks(ssh)
+    ssh = SshTransport(task.inventory)
+    looks = BatchingSshTransport(ssh)
 
     async def one(name: str) -> int:
         rans = await asyncio.gather(*(looks.run(name, argv, timeout=SECONDS, cap=4 << 20) for argv in task.asked[name]))
@@ -125,11 +125,11 @@ async def transport(task: Task) -> Found:
 
 async def product(task: Task) -> Found:
     """All of it: outputs redacted, kept and read into facts, hosts given out as they finish."""
-    ssh = Ssh(task.inventory)
-    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, looks=SshLooks(ssh))
+    ssh = SshTransport(task.inventory)
+    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, looks=BatchingSshTransport(ssh))
     good, began, times = 0, time.perf_counter(), []
     try:
-        async for answers in fleet.each("bench", [Ask(host, check.id) for host in task.asked for check in PASSIVE]):
+        async for answers in fleet.stream_host_answers("bench", [CheckRequest(host, check.id) for host in task.asked for check in PASSIVE]):
             good += sum(len(CHECKS[answer.check].commands) for answer in answers if not answer.could_not)
             times.append(round(time.perf_counter() - began, 2))
     finally:
@@ -187,7 +187,7 @@ async def bastion(task: Task) -> Found:
         reach = {"address": "127.0.0.1", "port": server.port, "user": getpass.getuser()}
         reach |= {"key": str(folder / "client"), "known_hosts": str(folder / "known_hosts")}
         names = [f"n{number}" for number in range(min(200, len(task.asked)))]
-        ssh = Ssh(parse_inventory({"groups": {"g": {"hosts": ",".join(names)}}, "hosts": dict.fromkeys(names, reach)}))
+        ssh = SshTransport(parse_inventory({"groups": {"g": {"hosts": ",".join(names)}}, "hosts": dict.fromkeys(names, reach)}))
         began = time.perf_counter()
         rans = await asyncio.gather(*(ssh.run(name, ["true"], timeout=10, cap=10) for name in names), return_exceptions=True)
         seconds = time.perf_counter() - began
@@ -204,7 +204,7 @@ def imports(name: str) -> None:
 NEEDS = {"clush": ("ClusterShell.Task", "ClusterShell.Event"), "parallel-ssh": ("pssh.clients", "pssh.config")}
 ARMS: Mapping[str, Callable[[Task], Coroutine[Any, Any, Found]]] = {
     "wave/asyncssh": bare,
-    "wave/asyncssh-gcm": lambda task: bare(task, encryption_algs=CIPHERS),
+    "wave/asyncssh-gcm": lambda task: bare(task, encryption_algs=PREFERRED_CIPHERS),
     "wave/transport": transport,
     "wave/rackmedic": product,
     "wave/parallel-ssh": parallel_ssh,

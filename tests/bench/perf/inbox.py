@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bot.desk.desk import Desk
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
+from bot.desk.sweeper import plan_timers
 from bot.store.store import open_store
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
@@ -33,7 +33,7 @@ async def stored_at_a_rate(inbox: Inbox, incidents: int, per_second: float) -> l
 
     async def one(n: int) -> None:
         begun = time.perf_counter()
-        await inbox.open(origin(f"{n}.0"), f"m{n}", lambda incident: item(incident, f"m{n}"))
+        await inbox.open_or_join(origin(f"{n}.0"), f"m{n}", lambda incident: item(incident, f"m{n}"))
         times.append((time.perf_counter() - begun) * 1000)
 
     async with asyncio.TaskGroup() as group:
@@ -47,11 +47,11 @@ async def measure(incidents: int, directory: Path) -> dict[str, Any]:
     store = await open_store(None, directory)
     clock = SetClock()
     inbox, board = Inbox(store.redis, clock), BoardOfList()
-    desk = Desk(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board, clock=clock, timers=timers_after)
+    desk = Dispatcher(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board, clock=clock, timers=plan_timers)
     times = await stored_at_a_rate(inbox, incidents, 200.0)
     begun = time.perf_counter()
-    for incident in await inbox.open_incidents():
-        await desk.advance(incident)
+    for incident in await inbox.list_open_incidents():
+        await desk.process_incident(incident)
     each = (time.perf_counter() - begun) * 1000 / incidents
     await store.aclose()
     return {"schema": 1, "store_ms_at_200_per_s": shown(times), "turn_of_five_empty_nodes_ms": round(each, 2), "posted": len(board.posts)}

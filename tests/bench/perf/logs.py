@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kb.logs.templates.compress import BLOCK, Compressor, Digest
+from kb.logs.templates.compress import BLOCK_BYTES, LogCompressor, CompressedLog
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 MIB = 1 << 20
@@ -167,14 +167,14 @@ def blocks(mix: str, megabytes: int, seed: int = 1) -> Iterator[bytes]:
         chosen = dice.choices(says, weights, k=8192)
         rest += "".join(f"{say(dice, number + at)}\n" for at, say in enumerate(chosen)).encode()
         number += len(chosen)
-        while len(rest) >= BLOCK:
-            size, block, rest = size + BLOCK, rest[:BLOCK], rest[BLOCK:]
+        while len(rest) >= BLOCK_BYTES:
+            size, block, rest = size + BLOCK_BYTES, rest[:BLOCK_BYTES], rest[BLOCK_BYTES:]
             yield block
 
 
-def read(mix: str, megabytes: int) -> tuple[Digest, float]:
+def read(mix: str, megabytes: int) -> tuple[CompressedLog, float]:
     """The digest, and the seconds of the processor that reading took, without the generator's own."""
-    compressor, spent = Compressor(now=NOW), 0.0
+    compressor, spent = LogCompressor(now=NOW), 0.0
     for block in blocks(mix, megabytes):
         start = time.process_time()
         compressor.feed(block)
@@ -184,7 +184,7 @@ def read(mix: str, megabytes: int) -> tuple[Digest, float]:
     return digest, spent + time.process_time() - start
 
 
-def said(digest: Digest) -> str:
+def said(digest: CompressedLog) -> str:
     """A fingerprint of all that a digest says: equal before and after a change that is to change nothing."""
     return hashlib.sha256(
         repr((digest.templates, digest.events, sorted(digest.job.ranks), sorted(digest.dropped.items()))).encode()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from bot.pictures.drawing import Drawing, of_bandwidths, of_heat, of_timeline, of_walk
+from bot.pictures.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
 from tests.bot.pictures.test_drawings import CURVES, LINES, WALKS
 from tests.bot.pictures.test_heat import heat_of
 
@@ -21,10 +21,10 @@ MOST_SECONDS, MOST_BYTES = 1.0, 200_000
 def drawings() -> Iterator[tuple[str, Drawing]]:
     """Every kind at its extremes."""
     for hosts in (1, 40, 128):
-        yield f"heat map, {hosts} hosts", of_heat(heat_of([f"gpu-{n:03}" for n in range(hosts)]))
-    yield from ((f"bandwidth, {name}", of_bandwidths(row)) for name, row in CURVES.items())
-    yield from ((f"walk, {name}", of_walk(row)) for name, row in WALKS.items())
-    yield from ((f"timeline, {name}", of_timeline(row)) for name, row in LINES.items())
+        yield f"heat map, {hosts} hosts", build_heatmap_drawing(heat_of([f"gpu-{n:03}" for n in range(hosts)]))
+    yield from ((f"bandwidth, {name}", build_bandwidth_drawing(row)) for name, row in CURVES.items())
+    yield from ((f"walk, {name}", build_trace_drawing(row)) for name, row in WALKS.items())
+    yield from ((f"timeline, {name}", build_timeline_drawing(row)) for name, row in LINES.items())
 
 
 def spent(work: Callable[[], T]) -> tuple[float, T]:

@@ -101,7 +101,7 @@ def shown(world: Sandbox, threads: Sequence[str], what: str) -> Counter[str]:
 async def stored(redis: Redis, threads: Sequence[str]) -> int:
     """How many of these threads have an incident."""
     inbox = Inbox(redis, WallClock())
-    return sum([await inbox.find(TEAM, STORMY, thread) is not None for thread in threads])
+    return sum([await inbox.find_incident(TEAM, STORMY, thread) is not None for thread in threads])
 
 
 async def measure(events: int, wait: float) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph.engine.assess import assess
-from graph.engine.reference import Lens
+from graph.engine.assess import assess_facts
+from graph.engine.reference import ReferenceData
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.samples_checks import SAMPLES
@@ -23,22 +23,22 @@ from tools.fact import Fact
 
 def facts_of_a_host() -> list[Fact]:
     """As one look at a machine tells them: the first output of each check."""
-    read = (CHECKS[check].read(outputs[0]) for check, outputs in SAMPLES.items() if check in CHECKS)
-    return [fact.at("n", time=T0) for facts in read for fact in facts]
+    read = (CHECKS[check].parse_output(outputs[0]) for check, outputs in SAMPLES.items() if check in CHECKS)
+    return [fact.locate("n", time=T0) for facts in read for fact in facts]
 
 
-def seconds(facts: Sequence[Fact], lens: Lens, names: Sequence[str]) -> float:
+def seconds(facts: Sequence[Fact], lens: ReferenceData, names: Sequence[str]) -> float:
     """Of the processor, the least of three readings."""
     least = float("inf")
     for _ in range(3):
         began = time.thread_time()
-        assess(facts, lens, names)
+        assess_facts(facts, lens, names)
         least = min(least, time.thread_time() - began)
     return least
 
 
 def measure(hosts: Sequence[int]) -> dict[str, object]:
-    lens, one = Lens(load_taxonomy(), CHECKS), facts_of_a_host()
+    lens, one = ReferenceData(load_taxonomy(), CHECKS), facts_of_a_host()
     rows = []
     for count in hosts:
         names = tuple(f"n{number}" for number in range(count))

@@ -10,14 +10,14 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.decisions import CannotAsk, Contradiction
-from bot.actions.driver import remind_at
+from bot.actions.decisions import CannotPropose, HostRecordContradiction
+from bot.actions.driver import get_reminder_time
 from bot.actions.due import ActionIndex
-from bot.actions.edits import edited
-from bot.actions.proposer import is_stalled
-from bot.actions.worker import Actions
+from bot.actions.edits import build_edited_step
+from bot.actions.proposer import is_job_stalled
+from bot.actions.worker import ActionWorker
 from bot.desk.wakeups import LocalWakeups
-from bot.policy.approvals import STALLED, can_still_be_decided, policy_hash, quorum, terms
+from bot.policy.approvals import STALLED_JOB_CONDITION, can_still_be_decided, compute_policy_hash, get_quorum, build_terms
 from bot.policy.channels import NotAllowed
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, well
@@ -25,19 +25,19 @@ from tests.support.fakes_graph import SLOW_LINK, Killed, fact
 from tests.support.fakes_graph import TAXONOMY as EVERYDAY
 from tests.support.fakes_ledger import action
 from tests.support.inventories import inventory
-from tools.acting.scheduled import DRAINED
+from tools.acting.scheduled import SLURM_DRAINED
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import AlreadyVoted, NotAnApprover, NotOpen, OwnRequest, Record, Replayed, WrongDigest
+from tools.ledger.record import AlreadyVoted, NotAnApprover, NotOpen, OwnRequest, ActionRecord, ReplayedClick, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.row import BadArgument
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.slow
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
-WITH_LINKS = replace(TAXONOMY, leaves={**TAXONOMY.leaves, SLOW_LINK: EVERYDAY.leaf(SLOW_LINK)})
+WITH_LINKS = replace(TAXONOMY, leaves={**TAXONOMY.leaves, SLOW_LINK: EVERYDAY.get_leaf(SLOW_LINK)})
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def again(office: Office, worker: str = "w2", **more: Any) -> Office:
 
 
 async def remedies(office: Office, incident: str) -> list[tuple[str, str, str]]:
-    return [(row.action.remedy, row.state.value, row.outcome) for row in await office.ledger.of_incident(incident)]
+    return [(row.action.remedy, row.state.value, row.outcome) for row in await office.ledger.list_incident_records(incident)]
 
 
 async def one_ladder(office: Office, incident: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ async def test_drain_reset_prove_resume_and_proved_again(redis: Redis) -> None:
     for remedy in ("drain_node", "gpu_reset", "resume_node"):
         row = await office.approve(incident, remedy)
         assert (row.state, row.outcome) == (State.DONE, "passes_now")
-    state = await office.turns.state(incident)
+    state = await office.turns.load_state(incident)
     assert (state["lifecycle"], state["report"]["reply"]) == ("watching", "Hung on n1: passes now, to be proved again at 05:10 UTC")
     assert [(host, remedy) for host, remedy, _ in office.site.effects] == [
         ("ctl", "drain_node"),
@@ -95,12 +95,12 @@ async def test_drain_reset_prove_resume_and_proved_again(redis: Redis) -> None:
     office.clock.go(hours=2, minutes=1)
     await office.settle(incident)
     assert (await one_ladder(office, incident))["outcome"] == "cured"
-    assert (await office.turns.state(incident))["lifecycle"] == "watching"
+    assert (await office.turns.load_state(incident))["lifecycle"] == "watching"
     office.clock.go(hours=1, minutes=15)
     await office.settle(incident)
-    state = await office.turns.state(incident)
+    state = await office.turns.load_state(incident)
     assert (state["lifecycle"], state["report"]["reply"].split(":")[0]) == ("closed", "Closed by itself")
-    assert await office.index.due(timedelta(seconds=1)) == []
+    assert await office.index.claim_due(timedelta(seconds=1)) == []
 
 
 async def test_every_card_is_shown_once_and_every_end_told_once(store: Redis) -> None:
@@ -108,7 +108,7 @@ async def test_every_card_is_shown_once_and_every_end_told_once(store: Redis) ->
     incident = await office.mention()
     row = await office.approve(incident, "drain_node")
     for _ in range(3):
-        await office.actions.drive(row.approval)
+        await office.actions.run_action(row.approval)
     assert [what for what, approval in office.wall.news if approval == row.approval] == [
         "card",
         "changed executing",
@@ -123,7 +123,7 @@ async def test_a_node_that_is_still_busy_is_waited_for(store: Redis) -> None:
     await office.approve(incident, "drain_node")
     assert (await one_ladder(office, incident))["waiting_for"] == "idle"
     assert await office.pending(incident) == []
-    assert (await office.turns.state(incident))["lifecycle"] == "waiting"
+    assert (await office.turns.load_state(incident))["lifecycle"] == "waiting"
     office.site.slurm["n1"] = "drained"
     await office.settle(incident)
     assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
@@ -156,7 +156,7 @@ async def test_a_stuck_job_is_cancelled_by_its_own_approval_when_the_node_stays_
     await office.settle(incident)
     (cancel,) = await office.pending(incident)
     assert (cancel.action.remedy, cancel.action.args, cancel.terms.quorum) == ("cancel_job", {"job": "4711"}, 1)
-    assert STALLED.says in {condition.says for condition in cancel.action.conditions}
+    assert STALLED_JOB_CONDITION.says in {condition.says for condition in cancel.action.conditions}
     await office.approve(incident, "cancel_job")
     assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
 
@@ -192,9 +192,9 @@ async def test_what_does_not_help_is_followed_by_the_heavier_rung_and_then_by_pe
     assert reset.outcome == "unchanged"
     (reboot,) = await office.pending(incident)
     assert (reboot.action.remedy, reboot.terms.quorum) == ("reboot", 1)  # drained and without jobs
-    assert DRAINED.says in {condition.says for condition in reboot.action.conditions}
+    assert SLURM_DRAINED.says in {condition.says for condition in reboot.action.conditions}
     await office.approve(incident, "reboot")
-    ladder, state = await one_ladder(office, incident), await office.turns.state(incident)
+    ladder, state = await one_ladder(office, incident), await office.turns.load_state(incident)
     assert (ladder["outcome"], state["lifecycle"]) == ("ticket", "handed_off")
     assert "n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by ANN" in state["ticket"]["summary"]
     assert office.site.counts() == {"drain_node": 1, "gpu_reset": 1, "reboot": 1}  # and never resumed
@@ -234,7 +234,7 @@ async def test_a_recheck_does_not_find_the_old_lines_again(store: Redis) -> None
     for remedy in ("drain_node", "gpu_reset", "resume_node"):
         await office.approve(incident, remedy)
     await office.say(incident, "recheck", text="look again")
-    state = await office.turns.state(incident)
+    state = await office.turns.load_state(incident)
     assert state["report"]["outcome"] == "no_fault", state["report"]["headline"]
     assert len(state["ladders"]) == 1
     assert await office.pending(incident) == []
@@ -287,10 +287,10 @@ async def test_a_host_that_does_not_answer_is_not_proposed_for(store: Redis) -> 
     await office.click(row, ANN, "deny", "first look at it yourself")
     await office.settle(incident)
     office.site.silent.add("n1")
-    with pytest.raises(CannotAsk, match="no route to host"):
-        await office.decisions.ask_again(row.approval, row.digest, ANN)
+    with pytest.raises(CannotPropose, match="no route to host"):
+        await office.decisions.propose_again(row.approval, row.digest, ANN)
     office.site.silent.clear()
-    found = await office.decisions.ask_again(row.approval, row.digest, ANN)
+    found = await office.decisions.propose_again(row.approval, row.digest, ANN)
     assert found.state is State.PENDING
 
 
@@ -303,7 +303,7 @@ async def test_a_no_ends_the_ladder_and_says_who_and_why(store: Redis) -> None:
     (row,) = await office.pending(incident)
     await office.click(row, BOB, "deny", "the node is wanted at eight")
     await office.settle(incident)
-    state = await office.turns.state(incident)
+    state = await office.turns.load_state(incident)
     assert state["report"]["reply"] == "Hung on n1: denied, the node is wanted at eight (BOB)"
     assert await office.pending(incident) == []
     assert office.site.effects == []
@@ -314,13 +314,13 @@ async def test_an_undecided_card_is_reminded_of_expires_and_comes_again_so_many_
     incident = await office.mention()
     for turn in range(3):
         (row,) = await office.pending(incident)
-        office.clock.at = remind_at(row) + timedelta(seconds=1)
-        await office.actions.drive(row.approval)
+        office.clock.at = get_reminder_time(row) + timedelta(seconds=1)
+        await office.actions.run_action(row.approval)
         assert ("remind", row.approval) in office.wall.news
         office.clock.at = row.decide_by + timedelta(seconds=1)
-        await office.actions.sweep()
+        await office.actions.wake_due()
         await office.settle(incident)
-        assert (await office.ledger.record(row.approval)).state is State.EXPIRED
+        assert (await office.ledger.get_record(row.approval)).state is State.EXPIRED
         assert len(office.wall.cards) == min(turn + 2, 3)
     assert (await one_ladder(office, incident))["outcome"] == "undecided"
     assert await office.pending(incident) == []
@@ -349,9 +349,9 @@ async def test_asking_again_gives_one_fresh_card_however_often_it_is_pressed(sto
     for _ in range(3):
         office.clock.at = (await office.pending(incident))[0].decide_by + timedelta(seconds=1)
         await office.settle(incident)
-    old = (await office.ledger.of_incident(incident))[-1]
-    first = await office.decisions.ask_again(old.approval, old.digest, BOB)
-    second = await office.decisions.ask_again(old.approval, old.digest, ANN)
+    old = (await office.ledger.list_incident_records(incident))[-1]
+    first = await office.decisions.propose_again(old.approval, old.digest, BOB)
+    second = await office.decisions.propose_again(old.approval, old.digest, ANN)
     assert first.approval == second.approval != row.approval
     await office.settle(incident)
     assert [found.approval for found in await office.pending(incident)] == [first.approval]
@@ -374,13 +374,13 @@ async def test_only_people_of_the_group_who_are_people_vote_and_each_once(store:
     with pytest.raises(AlreadyVoted):
         await office.click(row, ANN)
     with pytest.raises(WrongDigest):
-        await office.decisions.vote(row.approval, "0" * 64, BOB, "approve", delivery="x")
+        await office.decisions.cast_vote(row.approval, "0" * 64, BOB, "approve", delivery="x")
     office.people.group.discard("CID")
     with pytest.raises(NotAnApprover):
         await office.click(row, CID)
-    await office.decisions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
-    with pytest.raises((NotOpen, Replayed)):
-        await office.decisions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
+    await office.decisions.cast_vote(row.approval, row.digest, BOB, "approve", delivery="same")
+    with pytest.raises((NotOpen, ReplayedClick)):
+        await office.decisions.cast_vote(row.approval, row.digest, BOB, "approve", delivery="same")
     await office.settle(incident)
     assert office.site.counts() == {"gpu_reset": 1}
 
@@ -389,11 +389,11 @@ async def test_an_edit_is_a_new_action_that_its_editor_cannot_approve(store: Red
     office = Office(store, site(slow()))
     incident = await office.mention()
     (row,) = await office.pending(incident)
-    await office.decisions.edit(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
+    await office.decisions.edit_action(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
     await office.settle(incident)
     (new,) = await office.pending(incident)
     assert (new.action.args, new.action.devices, new.action.requested_by) == ({"bdf": BDF["gpu5"]}, ("n1/gpu5",), BOB)
-    old = await office.ledger.record(row.approval)
+    old = await office.ledger.get_record(row.approval)
     assert (old.state, old.replaced_by) == (State.SUPERSEDED, new.approval)
     assert (await one_ladder(office, incident))["approval"] == new.approval
     with pytest.raises(OwnRequest):
@@ -410,7 +410,7 @@ async def test_an_edit_reaches_no_other_host_or_device(store: Redis, args: dict[
     incident = await office.mention()
     (row,) = await office.pending(incident)
     with pytest.raises(BadArgument):
-        await office.decisions.edit(row.approval, row.digest, BOB, args)
+        await office.decisions.edit_action(row.approval, row.digest, BOB, args)
     assert [found.approval for found in await office.pending(incident)] == [row.approval]
 
 
@@ -419,7 +419,7 @@ async def test_what_is_revoked_does_not_run_and_the_ladder_stops(store: Redis) -
     incident = await office.mention()
     (row,) = await office.pending(incident)
     await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
-    await office.decisions.revoke(row.approval, row.digest, BOB, "wrong node")
+    await office.decisions.revoke_action(row.approval, row.digest, BOB, "wrong node")
     await office.settle(incident)
     assert office.site.effects == []
     assert (await one_ladder(office, incident))["outcome"] == "stopped"
@@ -434,8 +434,8 @@ async def test_when_a_human_takes_over_open_cards_are_withdrawn(store: Redis, ki
     await office.say(incident, kind)
     office.clock.go(minutes=3)
     await office.settle(incident)
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
-    state = await office.turns.state(incident)
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
+    state = await office.turns.load_state(incident)
     (line,) = state["report"]["by_hand"]
     assert line.startswith("n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by ANN, for Hung; ")
     assert office.site.counts() == {"drain_node": 1}
@@ -444,35 +444,35 @@ async def test_when_a_human_takes_over_open_cards_are_withdrawn(store: Redis, ki
 # Doubt
 
 
-async def in_doubt(office: Office) -> tuple[Office, str, Record]:
+async def in_doubt(office: Office) -> tuple[Office, str, ActionRecord]:
     """An action whose host went silent after a crash."""
     incident = await office.mention()
     (row,) = await office.pending(incident)
     office.site.at = Plan("start:after")
     await office.click(row)
-    await die(office.actions.drive(row.approval))
+    await die(office.actions.run_action(row.approval))
     later = again(office)
     later.site.silent.add("n1")
     await later.settle(incident)
-    return later, incident, await later.ledger.record(row.approval)
+    return later, incident, await later.ledger.get_record(row.approval)
 
 
 async def test_doubt_locks_the_target_until_a_human_says_and_the_host_must_agree(store: Redis) -> None:
     office, incident, row = await in_doubt(Office(store, site(slow())))
     assert row.state is State.UNKNOWN
     assert (await one_ladder(office, incident))["outcome"] == "unknown"
-    assert f"{row.approval} ended in doubt" not in (await office.turns.state(incident))["report"]["reply"]
-    assert "stays locked" in (await office.turns.state(incident))["report"]["reply"]
+    assert f"{row.approval} ended in doubt" not in (await office.turns.load_state(incident))["report"]["reply"]
+    assert "stays locked" in (await office.turns.load_state(incident))["report"]["reply"]
     other = await office.mention("n1 is slow too", thread="2.0")
     assert await remedies(office, other) == []  # it cannot even be looked at
     office.site.silent.clear()
     with pytest.raises(NotAnApprover):
-        await office.decisions.reconcile(row.approval, row.digest, "T1:EVE", True, "looked")
-    with pytest.raises(Contradiction, match="own record says that it ran"):
-        await office.decisions.reconcile(row.approval, row.digest, ANN, False, "looked")
-    await office.decisions.reconcile(row.approval, row.digest, ANN, True, "looked")
+        await office.decisions.resolve_unknown_outcome(row.approval, row.digest, "T1:EVE", True, "looked")
+    with pytest.raises(HostRecordContradiction, match="own record says that it ran"):
+        await office.decisions.resolve_unknown_outcome(row.approval, row.digest, ANN, False, "looked")
+    await office.decisions.resolve_unknown_outcome(row.approval, row.digest, ANN, True, "looked")
     await office.settle(incident)
-    row = await office.ledger.record(row.approval)
+    row = await office.ledger.get_record(row.approval)
     assert (row.state, row.outcome, len(office.site.effects)) == (State.DONE, "passes_now", 1)
     assert "the host says: done" in row.says
     assert (await one_ladder(office, incident))["waiting_for"] == "proof"
@@ -491,11 +491,11 @@ async def test_a_crash_anywhere_ends_where_a_human_can_act_and_nothing_runs_twic
     (row,) = await office.pending(incident)
     await office.click(row)
     office.site.at = Plan(point)
-    await die(office.actions.drive(row.approval))
+    await die(office.actions.run_action(row.approval))
     later = again(office)
     await later.settle(incident)
     assert len(later.site.effects) <= 1
-    row = await later.ledger.record(row.approval)
+    row = await later.ledger.get_record(row.approval)
     ladder = await one_ladder(later, incident)
     if row.state is State.DONE:
         assert (row.outcome, ladder["waiting_for"]) == ("passes_now", "proof")
@@ -510,12 +510,12 @@ async def test_a_crash_between_proof_and_inbox_still_delivers_once(store: Redis)
     incident = await office.mention()
     (row,) = await office.pending(incident)
     await office.click(row)
-    await office.threads.go_on(await office.ledger.record(row.approval))  # and then the process dies
+    await office.threads.resume_action(await office.ledger.get_record(row.approval))  # and then the process dies
     later = again(office)
-    assert row.approval in await later.index.due(timedelta(seconds=1))
+    assert row.approval in await later.index.claim_due(timedelta(seconds=1))
     for _ in range(3):
-        await later.actions.drive(row.approval)
-    assert [item.id for item in await later.inbox.peek(incident)] == [f"action:{row.approval}:done"]
+        await later.actions.run_action(row.approval)
+    assert [item.id for item in await later.inbox.list_waiting(incident)] == [f"action:{row.approval}:done"]
     await later.settle(incident)
     assert (await one_ladder(later, incident))["waiting_for"] == "proof"
 
@@ -524,12 +524,12 @@ async def test_a_crash_while_proposing_leaves_one_card(store: Redis) -> None:
     office = Office(store, site())
 
     class Dying(type(office.wall)):  # type: ignore[misc]  # the fake's class
-        async def approval(self, record: Record, incident_state: Any) -> None:
+        async def approval(self, record: ActionRecord, incident_state: Any) -> None:
             raise Killed
 
     office.wall.__class__ = Dying
     await die(office.mention())
-    (incident,) = await office.inbox.open_incidents()
+    (incident,) = await office.inbox.list_open_incidents()
     later = again(office)
     later.wall.__class__ = Dying.__mro__[1]
     await later.settle(incident)
@@ -542,7 +542,7 @@ async def test_two_drivers_at_once_run_it_once(redis: Redis) -> None:
     (row,) = await office.pending(incident)
     other = Office(redis, office.site, people=office.people, wall=office.wall, evidence=office.evidence, worker="w2")
     await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
-    await asyncio.gather(*(one.actions.drive(row.approval) for one in (office, other) for _ in range(4)))
+    await asyncio.gather(*(one.actions.run_action(row.approval) for one in (office, other) for _ in range(4)))
     await other.settle(incident)
     assert office.site.counts() == {"reset_clocks": 1}
     assert (await one_ladder(office, incident))["waiting_for"] == "proof"
@@ -554,7 +554,7 @@ async def test_two_drivers_without_their_lease_still_run_it_once(store: Redis) -
     (row,) = await office.pending(incident)
     row = await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
     other = Office(store, office.site, people=office.people, evidence=office.evidence, worker="w2")
-    ended = await asyncio.gather(*(one.threads.go_on(row) for one in (office, other)), return_exceptions=True)
+    ended = await asyncio.gather(*(one.threads.resume_action(row) for one in (office, other)), return_exceptions=True)
     assert office.site.counts() == {"reset_clocks": 1}
     assert any(isinstance(one, dict) for one in ended)
 
@@ -563,8 +563,8 @@ async def test_two_tenders_propose_one_action(store: Redis) -> None:
     office = Office(store, site())
     other = Office(store, office.site, people=office.people, evidence=office.evidence, worker="w2")
     incident = await office.mention()
-    await asyncio.gather(*(one.actions.propose_due(incident) for one in (office, other) for _ in range(3)))
-    assert len(await office.ledger.of_incident(incident)) == 1
+    await asyncio.gather(*(one.actions.reconcile_incident(incident) for one in (office, other) for _ in range(3)))
+    assert len(await office.ledger.list_incident_records(incident)) == 1
 
 
 async def test_slack_being_away_delays_cards_and_stops_nothing(store: Redis) -> None:
@@ -575,14 +575,14 @@ async def test_slack_being_away_delays_cards_and_stops_nothing(store: Redis) -> 
     assert office.wall.cards == []
     office.wall.away = False
     office.clock.go(minutes=1)
-    assert row.approval in await office.index.due(timedelta(seconds=1))
-    await office.actions.drive(row.approval)
+    assert row.approval in await office.index.claim_due(timedelta(seconds=1))
+    await office.actions.run_action(row.approval)
     assert office.wall.cards == [row.approval]
     office.wall.away = True
     await office.approve(incident, "reset_clocks")
     assert (await one_ladder(office, incident))["waiting_for"] == "proof"
     office.wall.away = False
-    await office.actions.drive(row.approval)
+    await office.actions.run_action(row.approval)
     assert ("outcome passes_now", row.approval) in office.wall.news
 
 
@@ -592,10 +592,10 @@ async def test_an_approval_whose_wake_up_was_lost_is_found_by_the_sweep(store: R
     (row,) = await office.pending(incident)
     await office.click(row)  # nobody is woken in this fake
     wakeups = LocalWakeups()
-    actions = Actions(office.ledger, office.driver, office.tender, office.index, wakeups.wake)
-    await wakeups.start(actions.advance)
-    await actions.sweep()
-    await wakeups.idle()
+    actions = ActionWorker(office.ledger, office.driver, office.tender, office.index, wakeups.wake)
+    await wakeups.start(actions.handle_wakeup)
+    await actions.wake_due()
+    await wakeups.wait_until_idle()
     await office.settle(incident)
     assert office.site.counts() == {"reset_clocks": 1}
     await wakeups.aclose()
@@ -607,7 +607,7 @@ async def test_while_stopping_nothing_new_is_begun(store: Redis) -> None:
     (row,) = await office.pending(incident)
     await office.click(row)
     await office.actions.drain()
-    await office.actions.advance(row.approval)
+    await office.actions.handle_wakeup(row.approval)
     assert office.site.effects == []
 
 
@@ -637,7 +637,7 @@ async def test_what_cannot_start_in_time_is_asked_again(store: Redis) -> None:
     office.clock.go(minutes=6)
     await office.settle(incident)
     (fresh,) = await office.pending(incident)
-    assert (await office.ledger.record(row.approval)).says == "approved, but it could not start in time"
+    assert (await office.ledger.get_record(row.approval)).says == "approved, but it could not start in time"
     assert fresh.approval != row.approval
 
 
@@ -648,7 +648,7 @@ async def test_a_changed_policy_proposes_the_same_rung_anew(store: Redis) -> Non
     later = again(office, fallback=("EVE",))  # the settings name one more approver
     await later.click(row)
     await later.settle(incident)
-    assert (await later.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await later.ledger.get_record(row.approval)).state is State.SUPERSEDED
     (fresh,) = await later.pending(incident)
     assert "T1:EVE" in fresh.terms.approvers
     assert later.site.effects == []
@@ -665,7 +665,7 @@ async def test_several_fixes_of_one_incident_go_their_own_ways(store: Redis) -> 
     await office.click(rows["n2", "reset_clocks"])
     await office.settle(incident)
     assert [(host, remedy) for host, remedy, _ in office.site.effects] == [("n2", "reset_clocks")]
-    assert (await office.ledger.record(rows["m1", "restart_fabricmanager"].approval)).state is State.PENDING
+    assert (await office.ledger.get_record(rows["m1", "restart_fabricmanager"].approval)).state is State.PENDING
     standing = {row["target"]: row.get("outcome", "") or row.get("waiting_for", "approval") for row in await office.ladders(incident)}
     assert standing["n1"] == "denied"
     assert standing["n2"] == "proof"
@@ -694,7 +694,7 @@ async def test_another_incidents_reboot_makes_our_reset_needless_without_running
     assert reset.action.remedy == "gpu_reset"
     await office.approve(first, "reboot")
     await office.settle(second)
-    old = await office.ledger.record(reset.approval)
+    old = await office.ledger.get_record(reset.approval)
     assert (old.state, old.ended_by) == (State.SUPERSEDED, reboot.approval)
     assert office.site.counts() == {"gpu_reset": 1, "reboot": 1}
     assert (await one_ladder(office, second))["waiting_for"] in ("proof", "approval")
@@ -707,9 +707,9 @@ async def test_what_a_claim_made_needless_is_looked_at_at_once_so_that_its_card_
     first = await office.mention()
     await office.approve(first, "gpu_reset")
     (reset,) = await office.pending(await office.mention("n1 hangs", thread="2.0"))
-    assert reset.approval not in await office.index.due(timedelta(0))
+    assert reset.approval not in await office.index.claim_due(timedelta(0))
     await office.approve(first, "reboot")
-    assert reset.approval in await office.index.due(timedelta(0))  # not when its time to decide is over
+    assert reset.approval in await office.index.claim_due(timedelta(0))  # not when its time to decide is over
 
 
 async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) -> None:
@@ -723,14 +723,14 @@ async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) ->
         held.approval,
         held.digest,
         "somebody",
-        policy=office.rights.policy(),
+        policy=office.rights.get_policy_hash(),
         catalogue=office.acting.catalogue,
         authorised=frozenset({ANN}),
     )
     (theirs,) = [row for row in await office.pending(second) if row.action.remedy == "restart_fabricmanager"]
     await office.click(theirs)
-    await office.actions.drive(theirs.approval)
-    assert (await office.ledger.record(theirs.approval)).state is State.APPROVED
+    await office.actions.run_action(theirs.approval)
+    assert (await office.ledger.get_record(theirs.approval)).state is State.APPROVED
     assert any("Another action holds this target" in what for what, _ in office.wall.news)
 
 
@@ -744,11 +744,11 @@ async def test_an_exclusive_check_on_busy_gpus_is_asked_for_and_its_answer_diagn
     incident = await office.mention()
     (row,) = await office.pending(incident)
     assert (row.action.remedy, row.action.args, row.terms.quorum, row.terms.changes) == ("run_check", {"check": "nccl1"}, 1, False)
-    assert "run_check" in {planned["remedy"] for planned in (await office.turns.state(incident))["report"]["actions"]}
+    assert "run_check" in {planned["remedy"] for planned in (await office.turns.load_state(incident))["report"]["actions"]}
     office.site.facts = [seen for seen in office.site.facts if seen.key != "check.skipped"]
     office.site.facts.append(fact("n1", "nccl1", "nccl.busbw_max", 90.0))
     done = await office.approve(incident, "run_check")
-    state = await office.turns.state(incident)
+    state = await office.turns.load_state(incident)
     assert (done.state, state["report"]["outcome"]) == (State.DONE, "diagnosed")
     assert [cause["label"] for cause in state["report"]["root_causes"]] == [SLOW_LINK]
     assert [row["outcome"] for row in state["ladders"]] == ["looked"]
@@ -763,7 +763,7 @@ async def test_after_an_upgrade_of_the_graph_open_cards_are_withdrawn_and_planne
     await graph.aupdate_state({"configurable": {"thread_id": incident}}, {"version": 0}, as_node="conclude")
     office.clock.go(minutes=3)
     await office.say(incident, "recheck", text="n1 again")
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
     (fresh,) = await office.pending(incident)
     assert fresh.action.remedy == "drain_node"
     assert [found.get("outcome", "") for found in await office.ladders(incident)] == ["withdrawn", ""]
@@ -781,37 +781,37 @@ def planned(remedy: str, risk: Any, *conditions: Condition) -> Action:
     [
         ("reset_clocks", "intrusive", (), False, False, 1),
         ("drain_node", "disruptive", (), False, False, 1),
-        ("gpu_reset", "disruptive", (DRAINED,), False, False, 1),
+        ("gpu_reset", "disruptive", (SLURM_DRAINED,), False, False, 1),
         ("gpu_reset", "disruptive", (), False, False, 2),
-        ("reboot", "destructive", (DRAINED,), False, False, 2),
-        ("reboot", "destructive", (DRAINED,), True, False, 1),
+        ("reboot", "destructive", (SLURM_DRAINED,), False, False, 2),
+        ("reboot", "destructive", (SLURM_DRAINED,), True, False, 1),
         ("reboot", "destructive", (), True, False, 2),
         ("cancel_job", "destructive", (), False, True, 2),
-        ("cancel_job", "destructive", (STALLED,), False, True, 1),
-        ("reboot", "destructive", (STALLED,), False, True, 2),
-        ("reboot", "destructive", (replace(DRAINED, says="in other words"),), True, False, 1),
-        ("reboot", "destructive", (replace(DRAINED, id="another"),), True, False, 2),
+        ("cancel_job", "destructive", (STALLED_JOB_CONDITION,), False, True, 1),
+        ("reboot", "destructive", (STALLED_JOB_CONDITION,), False, True, 2),
+        ("reboot", "destructive", (replace(SLURM_DRAINED, says="in other words"),), True, False, 1),
+        ("reboot", "destructive", (replace(SLURM_DRAINED, id="another"),), True, False, 2),
     ],
 )
 def test_the_quorum_follows_risk_and_state_and_relaxes_only_with_its_condition(
     remedy: str, risk: str, conditions: tuple[Condition, ...], drained: bool, stalled: bool, wanted: int
 ) -> None:
-    assert quorum(planned(remedy, risk, *conditions), drained=drained, job_stalled=stalled) == wanted
+    assert get_quorum(planned(remedy, risk, *conditions), drained=drained, job_stalled=stalled) == wanted
 
 
 def test_terms_freeze_who_when_and_what_becomes_needless() -> None:
-    made = terms(planned("reboot", "destructive"), "g", 4, drained=False, job_stalled=False, approvers=frozenset({ANN}))
+    made = build_terms(planned("reboot", "destructive"), "g", 4, drained=False, job_stalled=False, approvers=frozenset({ANN}))
     assert (made.approvers, made.quorum, made.group_size, made.changes) == (frozenset({ANN}), 2, 4, True)
     assert "gpu_reset" in made.covers
-    assert not terms(planned("run_check", "intrusive"), "g", 0, drained=False, job_stalled=False, approvers=frozenset()).changes
+    assert not build_terms(planned("run_check", "intrusive"), "g", 0, drained=False, job_stalled=False, approvers=frozenset()).changes
 
 
 def test_the_policys_hash_follows_what_decides_and_nothing_else() -> None:
     row = ChannelRow(channel="C1", approvers="S1", name="gpu-incidents")
-    assert policy_hash([row], []) == policy_hash([row.model_copy(update={"name": "renamed"})], [])
-    assert policy_hash([row], []) != policy_hash([row.model_copy(update={"approvers": "S2"})], [])
-    assert policy_hash([row], []) != policy_hash([row.model_copy(update={"tenant": "acme"})], [])
-    assert policy_hash([row], []) != policy_hash([row], ["U1"])
+    assert compute_policy_hash([row], []) == compute_policy_hash([row.model_copy(update={"name": "renamed"})], [])
+    assert compute_policy_hash([row], []) != compute_policy_hash([row.model_copy(update={"approvers": "S2"})], [])
+    assert compute_policy_hash([row], []) != compute_policy_hash([row.model_copy(update={"tenant": "acme"})], [])
+    assert compute_policy_hash([row], []) != compute_policy_hash([row], ["U1"])
 
 
 async def test_nobody_may_approve_where_no_group_is_named(store: Redis) -> None:
@@ -848,7 +848,7 @@ def util(host: str, value: object, device: str = "gpu0", minutes: int = 12) -> F
 def test_a_job_is_stalled_when_no_gpu_of_all_its_hosts_worked_lately_whatever_a_log_says(
     facts: list[Fact], hosts: tuple[str, ...], stalled: bool
 ) -> None:
-    assert is_stalled(facts, hosts, T0) is stalled
+    assert is_job_stalled(facts, hosts, T0) is stalled
 
 
 async def test_the_log_of_a_tenant_halves_no_quorum(store: Redis) -> None:
@@ -863,33 +863,33 @@ async def test_the_log_of_a_tenant_halves_no_quorum(store: Redis) -> None:
     await office.settle(incident)
     (cancel,) = await office.pending(incident)
     assert (cancel.action.remedy, cancel.terms.quorum) == ("cancel_job", 2)
-    assert STALLED.says not in {condition.says for condition in cancel.action.conditions}
+    assert STALLED_JOB_CONDITION.says not in {condition.says for condition in cancel.action.conditions}
 
 
 def test_an_edit_keeps_to_what_the_host_shows() -> None:
     shown = replace(fact("n1", "procs", "proc.gpu_memory", 1, "gpu0"), attrs={"pid": 9, "job": "17"})
     cancel = replace(planned("cancel_job", "destructive"), args={"job": "4711"})
-    assert edited(cancel, {"job": "17"}, [shown]).args == {"job": "17"}
+    assert build_edited_step(cancel, {"job": "17"}, [shown]).args == {"job": "17"}
     with pytest.raises(BadArgument, match="shows no such job"):
-        edited(cancel, {"job": "18"}, [shown])
+        build_edited_step(cancel, {"job": "18"}, [shown])
     with pytest.raises(BadArgument, match="nothing was changed"):
-        edited(cancel, {}, [shown])
+        build_edited_step(cancel, {}, [shown])
 
 
 async def test_what_is_asked_for_while_somebody_looks_is_not_forgotten(redis: Redis) -> None:
     clock = SetClock()
     index = ActionIndex(redis, clock)
-    mark = await index.begin("apr-1", timedelta(seconds=60))
-    await index.look_at("apr-1")  # a vote, say
-    await index.settle("apr-1", mark, clock.now() + timedelta(hours=1))
-    assert await index.due(timedelta(seconds=30)) == ["apr-1"]
-    assert await index.due(timedelta(seconds=30)) == []
+    mark = await index.begin_check("apr-1", timedelta(seconds=60))
+    await index.schedule_check("apr-1")  # a vote, say
+    await index.finish_check("apr-1", mark, clock.now() + timedelta(hours=1))
+    assert await index.claim_due(timedelta(seconds=30)) == ["apr-1"]
+    assert await index.claim_due(timedelta(seconds=30)) == []
     clock.go(seconds=31)
-    assert await index.due(timedelta(seconds=30)) == ["apr-1"]
-    mark = await index.begin("apr-1", timedelta(seconds=60))
-    await index.settle("apr-1", mark, None)
+    assert await index.claim_due(timedelta(seconds=30)) == ["apr-1"]
+    mark = await index.begin_check("apr-1", timedelta(seconds=60))
+    await index.finish_check("apr-1", mark, None)
     clock.go(hours=2)
-    assert await index.due(timedelta(seconds=30)) == []
+    assert await index.claim_due(timedelta(seconds=30)) == []
 
 
 async def test_a_host_that_dies_under_an_action_is_said_to_be_out_of_contact_and_the_action_stays_in_doubt(store: Redis) -> None:

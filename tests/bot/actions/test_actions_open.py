@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.desk.desk import Desk
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
+from bot.desk.sweeper import plan_timers
 from bot.desk.wakeups import LocalWakeups
-from bot.run.actions import Acting, ActingNeeds, open_actions
+from bot.run.actions import ActionRuntime, ActionDependencies, open_action_runtime
 from bot.run.world import WallClock
-from bot.settings import Settings, load
+from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
 from graph.report import Report
-from graph.state import Incident, Item, Origin
+from graph.state import IncidentState, InboxItem, Origin
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, CHANNEL, TEAM, Office, PeopleOfList, Site, Wall, well
 from tests.support.fakes_graph import fact
 from tests.support.inventories import inventory
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
 LOOPBACK = inventory(hosts={name: {"address": "127.0.0.1"} for name in ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")})
@@ -40,7 +40,7 @@ class Watched(Wall):
         super().__init__()
         self.moved = asyncio.Condition()
 
-    def _show(self, what: str, record: Record) -> None:
+    def _show(self, what: str, record: ActionRecord) -> None:
         super()._show(what, record)
         self._task = asyncio.ensure_future(self._tell())
 
@@ -61,10 +61,10 @@ class Silent:
     def __init__(self) -> None:
         self.replies: list[str] = []
 
-    async def progress(self, p: Progress) -> None:
+    async def publish_progress(self, p: Progress) -> None:
         return None
 
-    async def report(self, incident: str, state: Incident, report: Report) -> None:
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         self.replies.append(report.reply or report.headline)
 
 
@@ -75,7 +75,7 @@ async def store() -> AsyncIterator[Store]:
 
 
 def settings(folder: Path, **more: str) -> Settings:
-    return load(None, {"RACKMEDIC_DATA_DIR": str(folder), **more})
+    return load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder), **more})
 
 
 class Bot:
@@ -97,31 +97,31 @@ class Bot:
             self.shown.append(warning)
             return self.wall
 
-        needs = ActingNeeds(
+        needs = ActionDependencies(
             self.settings,
             self.store,
             self.site,
             ports,
-            state_of=turns.state,
+            state_of=turns.load_state,
             inbox=self.inbox,
             people=PeopleOfList(),
             show=show,
             wake=self.wakeups.wake,
             wakeups=LocalWakeups(),
         )
-        return open_actions(needs)
+        return open_action_runtime(needs)
 
-    async def work(self, acting: Acting) -> None:
+    async def work(self, acting: ActionRuntime) -> None:
         """Begin to answer."""
         leases = Leases(self.store.redis, WallClock())
-        desk = Desk(self.inbox, leases, self.turns, acting.watching(self.board), clock=WallClock(), timers=timers_after)
-        await self.wakeups.start(desk.advance)
+        desk = Dispatcher(self.inbox, leases, self.turns, acting.wrap_publisher(self.board), clock=WallClock(), timers=plan_timers)
+        await self.wakeups.start(desk.process_incident)
 
     async def mention(self) -> str:
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts="1.0", user="EVE")
         now = WallClock().now()
-        received = await self.inbox.open(
-            origin, "m", lambda incident: Item(id="m", kind="mention", incident=incident, at=now, user="EVE", text="n1 is slow")
+        received = await self.inbox.open_or_join(
+            origin, "m", lambda incident: InboxItem(id="m", kind="mention", incident=incident, at=now, user="EVE", text="n1 is slow")
         )
         await self.wakeups.wake(received.incident)
         return received.incident
@@ -141,13 +141,13 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         incident = await bot.mention()
         approval = await wall.until("card")
         assert "may forget" in bot.shown[0]
-        seen = await acting.ledger.record(approval)
+        seen = await acting.ledger.get_record(approval)
         assert seen.terms.approvers == {"T1:ANN", "T1:BOB", "T1:CID"}
         await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         assert await wall.until("outcome passes_now") == approval
-        await bot.wakeups.idle()
+        await bot.wakeups.wait_until_idle()
         assert site.counts() == {"reset_clocks": 1}
-        assert (await bot.turns.state(incident))["lifecycle"] == "watching"
+        assert (await bot.turns.load_state(incident))["lifecycle"] == "watching"
         assert any("to be proved again" in reply for reply in bot.board.replies)
         await bot.wakeups.aclose()
 
@@ -159,10 +159,10 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         await bot.work(acting)
         await bot.mention()
         approval = await wall.until("card")
-        seen = await acting.ledger.record(approval)
+        seen = await acting.ledger.get_record(approval)
         await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
-        assert (await acting.ledger.record(approval)).state is State.APPROVED
+        assert (await acting.ledger.get_record(approval)).state is State.APPROVED
         assert site.effects == []
         await bot.wakeups.aclose()
 
@@ -174,7 +174,7 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         await bot.work(acting)
         await bot.mention()
         approval = await wall.until("card")
-        seen = await acting.ledger.record(approval)
+        seen = await acting.ledger.get_record(approval)
         await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert site.effects == []

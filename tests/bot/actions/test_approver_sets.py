@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 
 from bot.policy.approver_sets import ApproverSet, ApproverTable, SetRule
 from bot.policy.channels import Person
-from bot.store.keys import LEDGER
+from bot.store.keys import LEDGER_KEY_PREFIX
 from tests.support.fakes_actions import ANN, KEY, TEAM, Office, Site, hung, well
-from tools.ledger.record import NotAnApprover, Record
+from tools.ledger.record import NotAnApprover, ActionRecord
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 
@@ -36,7 +36,7 @@ async def office_of(redis: Redis, table: ApproverTable) -> tuple[Office, str]:
     return office, await office.mention()
 
 
-async def waiting(office: Office, incident: str) -> Record:
+async def waiting(office: Office, incident: str) -> ActionRecord:
     [row] = await office.pending(incident)
     return row
 
@@ -67,14 +67,14 @@ async def test_who_left_the_set_since_the_vote_approves_nothing_any_more(redis: 
     await office.click(row, LEA)
     office.people.people["ULEA"] = Person("ULEA", TEAM, "lea", False)
     await office.settle(incident)
-    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(row.approval)).state is State.SUPERSEDED
     assert office.site.effects == []
     assert (await waiting(office, incident)).terms.approvers == {MAX}
 
 
 async def test_a_signed_delegation_of_an_older_store_grants_nothing(redis: Redis) -> None:
     text = json.dumps({"by": ANN, "to": EVE, "until": "2100-01-01T00:00:00+00:00", "why": ""}, sort_keys=True, separators=(",", ":"))
-    await redis.hset(f"{LEDGER}delegations", ANN, f"{Seal(KEY).of('delegation', text)} {text}")
+    await redis.hset(f"{LEDGER_KEY_PREFIX}delegations", ANN, f"{Seal(KEY).sign('delegation', text)} {text}")
     office, incident = await office_of(redis, ApproverTable())
     row = await waiting(office, incident)
     assert row.terms.approvers == {ANN, BOB, CID}
@@ -84,4 +84,4 @@ async def test_a_signed_delegation_of_an_older_store_grants_nothing(redis: Redis
 
 async def test_another_table_is_another_policy_and_no_table_is_the_one_before(redis: Redis) -> None:
     plain, named = Office(redis, Site()), Office(redis, Site(), approvers=LEADS)
-    assert plain.rights.policy() != named.rights.policy()
+    assert plain.rights.get_policy_hash() != named.rights.get_policy_hash()

@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.asked import Announcement
+from bot.actions.asked import ActionStartAnnouncer
 from tests.bot.actions.test_actions import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
@@ -16,13 +16,13 @@ from tools.ledger.brakes import Brakes
 from tools.ledger.record import (
     AlreadyVoted,
     BreakerOpen,
-    Counted,
+    VoteResult,
     FleetLimit,
     NotAnApprover,
     NotOpen,
-    Record,
-    Replayed,
-    Stopped,
+    ActionRecord,
+    ReplayedClick,
+    KillSwitchOn,
     WrongDigest,
 )
 from tools.ledger.states import State
@@ -41,21 +41,21 @@ def office_of(store: Redis, *hosts: str, brakes: Brakes | None = None) -> Office
     return Office(store, site(*(slow(host) for host in hosts)), brakes=brakes)
 
 
-async def press(office: Office, rows: Sequence[Record], who: str = ANN, delivery: str = "click-1") -> list[Counted]:
-    return await office.decisions.approve_each([(row.approval, row.digest) for row in rows], who, delivery=delivery)
+async def press(office: Office, rows: Sequence[ActionRecord], who: str = ANN, delivery: str = "click-1") -> list[VoteResult]:
+    return await office.decisions.approve_actions([(row.approval, row.digest) for row in rows], who, delivery=delivery)
 
 
-async def asked(office: Office, hosts: str = "n1 n2 n3") -> tuple[str, list[Record]]:
+async def asked(office: Office, hosts: str = "n1 n2 n3") -> tuple[str, list[ActionRecord]]:
     """The incident, and what it wants approved."""
     incident = await office.mention(f"job 4711 is slow on {hosts}")
     return incident, sorted(await office.pending(incident), key=lambda row: row.action.target)
 
 
-async def now(office: Office, rows: Sequence[Record]) -> list[Record]:
-    return [await office.ledger.record(row.approval) for row in rows]
+async def now(office: Office, rows: Sequence[ActionRecord]) -> list[ActionRecord]:
+    return [await office.ledger.get_record(row.approval) for row in rows]
 
 
-def why(office: Office, row: Record) -> str:
+def why(office: Office, row: ActionRecord) -> str:
     """What its card says about its waiting; empty where nothing is said."""
     return " ".join(
         words.removeprefix("held ") for words, approval in office.wall.news if approval == row.approval and words.startswith("held")
@@ -86,7 +86,7 @@ async def test_at_most_one_of_the_group_runs_at_once_and_the_others_say_why_they
         catalogue=office.acting.catalogue,
         authorised=frozenset({ANN}),
     )
-    await asyncio.gather(*(office.actions.drive(row.approval) for row in rows))
+    await asyncio.gather(*(office.actions.run_action(row.approval) for row in rows))
     assert [row.state for row in await now(office, rows)] == [State.EXECUTING, State.APPROVED, State.APPROVED]
     assert office.site.effects == []
     assert [why(office, row) for row in rows[1:]] == [FleetLimit.__doc__] * 2
@@ -104,13 +104,13 @@ async def test_the_kill_switch_holds_each_of_them(store: Redis) -> None:
     await press(office, rows)
     await office.settle(incident)
     assert [row.state for row in await now(office, rows)] == [State.APPROVED] * 2
-    assert all(str(Stopped.__doc__) in why(office, row) and "not now" in why(office, row) for row in rows)
+    assert all(str(KillSwitchOn.__doc__) in why(office, row) and "not now" in why(office, row) for row in rows)
     await office.ledger.resume(BOB)
     await office.settle(incident)
     assert [row.outcome for row in await now(office, rows)] == ["passes_now"] * 2
 
 
-async def changed_elsewhere(office: Office, like: Record, host: str) -> None:
+async def changed_elsewhere(office: Office, like: ActionRecord, host: str) -> None:
     """Another incident changes a host of the same group."""
     other = replace(like.action, approval="apr-0000000000ff", target=host, via=host, incident="inc-other")
     await office.ledger.propose(other, like.terms)
@@ -171,12 +171,12 @@ async def test_what_the_ledger_refuses_keeps_no_other_from_counting(store: Redis
     _, rows = await asked(office)
     await office.click(rows[0], ANN)
     await office.click(rows[1], BOB, "deny", "no")
-    votes = await office.decisions.approve_each(
+    votes = await office.decisions.approve_actions(
         [(rows[0].approval, rows[0].digest), (rows[1].approval, rows[1].digest), (rows[2].approval, rows[2].digest)], ANN, delivery="d"
     )
     assert [type(vote.no) for vote in votes] == [NotOpen, NotOpen, type(None)]
     assert [vote.seen.state for vote in votes if vote.seen] == [State.APPROVED, State.DENIED, State.APPROVED]
-    wrong = await office.decisions.approve_each([(rows[2].approval, "0" * 64)], BOB, delivery="e")
+    wrong = await office.decisions.approve_actions([(rows[2].approval, "0" * 64)], BOB, delivery="e")
     assert [type(vote.no) for vote in wrong] == [WrongDigest]
 
 
@@ -187,7 +187,7 @@ async def test_an_action_of_another_incident_is_not_counted(store: Redis) -> Non
     [there] = await office.pending(await office.mention("n2 is slow", thread="2.0"))
     votes = await press(office, [here, there])
     assert [type(vote.no) for vote in votes] == [type(None), WrongDigest]
-    assert (await office.ledger.record(there.approval)).votes == ()
+    assert (await office.ledger.get_record(there.approval)).votes == ()
 
 
 async def test_a_press_that_is_received_twice_counts_once_for_each(store: Redis) -> None:
@@ -197,7 +197,7 @@ async def test_a_press_that_is_received_twice_counts_once_for_each(store: Redis)
     counted = [vote for votes in first for vote in votes if vote.no is None]
     refused = [vote.no for votes in first for vote in votes if vote.no is not None]
     assert len(counted) == 2
-    assert all(isinstance(no, Replayed | AlreadyVoted | NotOpen) for no in refused)
+    assert all(isinstance(no, ReplayedClick | AlreadyVoted | NotOpen) for no in refused)
     assert [row.approvals for row in await now(office, rows)] == [1, 1]
 
 
@@ -217,7 +217,7 @@ class Watching(Office):
     async def _wake(self, name: str) -> None:
         await super()._wake(name)
         if name.startswith("apr-") and not self.beside:
-            seen = await self.ledger.record(name)
+            seen = await self.ledger.get_record(name)
             self.beside = len(await self.pending(seen.action.incident))
 
 
@@ -230,12 +230,12 @@ async def test_all_of_them_are_proposed_before_the_first_is_shown(store: Redis) 
 class Stuck(Wall):
     """Slack that takes a card and does not answer."""
 
-    async def changed(self, record: Record) -> None:
+    async def update_card(self, record: ActionRecord) -> None:
         await asyncio.Event().wait()
 
 
 async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> None:
     office = office_of(store, "n1")
     _, [row] = await asked(office, "n1")
-    announce = Announcement(office.ledger, Stuck(), seconds=0.01)
+    announce = ActionStartAnnouncer(office.ledger, Stuck(), seconds=0.01)
     await asyncio.wait_for(announce(row.approval), PATIENCE)

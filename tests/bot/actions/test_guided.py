@@ -9,9 +9,9 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from graph.report import Report
-from graph.state import Item
+from graph.state import InboxItem
 from kb.guides.guide import Guide, GuideStep
 from tests.support.fakes_actions import ANN, BOB, Office, Site, well
 from tests.support.fakes_graph import fact
@@ -43,13 +43,13 @@ def marks(state: Any) -> dict[str, str]:
 
 async def calls(office: Office, incident: str, name: str) -> dict[str, str]:
     """How the steps stand after somebody called the guide."""
-    said = Said(intent=Intent.RUN_GUIDE, guide="load", hosts=("n2",))
+    said = ParsedMessage(intent=Intent.RUN_GUIDE, guide="load", hosts=("n2",))
     office.clock.go(seconds=30)
-    row = Item(id=name, kind=said.kind, incident=incident, at=office.clock.now(), user="ANN", data=said.data())
+    row = InboxItem(id=name, kind=said.kind, incident=incident, at=office.clock.now(), user="ANN", data=said.build_item_data())
     await office.inbox.enqueue(row, name)
     await office.turns_of(incident)
     await office.settle(incident)
-    return marks(await office.turns.state(incident))
+    return marks(await office.turns.load_state(incident))
 
 
 async def begun(store: Redis) -> tuple[Office, str]:
@@ -69,7 +69,7 @@ async def test_what_was_approved_and_answered_moves_the_guide_on(store: Redis) -
     office.site.facts.append(fact("n2", "nccl1", "nccl.busbw_max", 400.0))
     await office.click(card, BOB)
     await office.settle(incident)
-    assert marks(await office.turns.state(incident)) == {"alone": "done", "more": "done", "pause": "waiting", "sign": "people"}
+    assert marks(await office.turns.load_state(incident)) == {"alone": "done", "more": "done", "pause": "waiting", "sign": "people"}
 
 
 async def test_a_look_that_was_approved_and_did_not_answer_is_left_to_people(store: Redis) -> None:

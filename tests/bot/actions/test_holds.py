@@ -8,10 +8,10 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.decisions import CannotAsk
-from graph.ladders.held import held
-from graph.rows import IncidentRows
-from graph.state import Ladder
+from bot.actions.decisions import CannotPropose
+from graph.ladders.held import list_drained_nodes
+from graph.rows import IncidentView
+from graph.state import Remediation
 from tests.support.fakes_actions import Office, Site, hung, well
 
 pytestmark = pytest.mark.slow
@@ -37,17 +37,17 @@ async def holding(store: Redis, kind: str = "stop") -> tuple[Office, str]:
     return office, incident
 
 
-async def later(office: Office, incident: str) -> Ladder:
+async def later(office: Office, incident: str) -> Remediation:
     """Where its fix stands after the next look at what is held."""
     office.clock.go(minutes=11)
-    assert incident in await office.index.due(timedelta())
+    assert incident in await office.index.claim_due(timedelta())
     await office.settle(incident)
-    return IncidentRows(await office.turns.state(incident)).ladders[0]
+    return IncidentView(await office.turns.load_state(incident)).remediations[0]
 
 
 async def audited(office: Office) -> list[dict[str, str]]:
-    entries = [json.loads(line) async for line in office.ledger.export()]
-    assert (await office.ledger.verify()).good
+    entries = [json.loads(line) async for line in office.ledger.export_audit()]
+    assert (await office.ledger.verify_audit()).good
     return [row for row in entries if row["event"] == "held_node_in_service"]
 
 
@@ -64,17 +64,17 @@ async def test_a_node_that_somebody_returned_is_held_no_more_and_that_is_audited
     (entry,) = await audited(office)
     assert (entry["incident"], entry["target"], entry["state"], entry["by"]) == (incident, "n1", "mixed", "rackmedic")
     office.clock.go(minutes=30)
-    assert incident not in await office.index.due(timedelta()), "nothing is held: nobody looks any more"
+    assert incident not in await office.index.claim_due(timedelta()), "nothing is held: nobody looks any more"
 
 
 async def test_who_asks_for_a_node_that_is_in_service_hears_so_and_it_is_held_no_more(store: Redis) -> None:
     office, incident = await holding(store)
-    (ladder,) = IncidentRows(await office.turns.state(incident)).ladders
+    (ladder,) = IncidentView(await office.turns.load_state(incident)).remediations
     office.site.slurm["n1"] = "idle"
-    with pytest.raises(CannotAsk, match=r"n1 is back in service since .*, not by us \(idle\): I hold it no more\."):
-        await office.decisions.ask_return(incident, ladder.id, "T1:ANN")
+    with pytest.raises(CannotPropose, match=r"n1 is back in service since .*, not by us \(idle\): I hold it no more\."):
+        await office.decisions.propose_return(incident, ladder.id, "T1:ANN")
     await office.settle(incident)
-    assert not held(IncidentRows(await office.turns.state(incident)).ladders)
+    assert not list_drained_nodes(IncidentView(await office.turns.load_state(incident)).remediations)
 
 
 @pytest.mark.parametrize("state", ["draining", "down", "idle*", "maint", "idle\ndrained", "unknown"])
@@ -89,8 +89,8 @@ async def test_a_scheduler_that_does_not_answer_leaves_it_held_and_says_so_until
     office, incident = await holding(store)
     office.site.silent = {"ctl"}
     ladder = await later(office, incident)
-    (line,) = held([ladder])
-    assert f"could not look since {ladder.unasked:%Y-%m-%d %H:%M} UTC whether it still is" in line.in_words()
+    (line,) = list_drained_nodes([ladder])
+    assert f"could not look since {ladder.unasked:%Y-%m-%d %H:%M} UTC whether it still is" in line.render_line()
     since = ladder.unasked
     assert (await later(office, incident)).unasked == since
     office.site.silent = set()
@@ -126,7 +126,7 @@ async def test_a_return_that_waits_for_its_decision_is_withdrawn_and_the_fix_is_
     office.clock.go(minutes=2)
     await office.settle(incident)
     assert await office.pending(incident) == []
-    (ladder,) = IncidentRows(await office.turns.state(incident)).ladders
+    (ladder,) = IncidentView(await office.turns.load_state(incident)).remediations
     assert (ladder.drained, ladder.waiting_for) == (False, "proof")
     assert len(await audited(office)) == 1
     assert office.site.counts() == {"drain_node": 1, "gpu_reset": 1}

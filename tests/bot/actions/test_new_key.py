@@ -35,7 +35,7 @@ async def test_what_waited_is_asked_anew_and_what_was_approved_must_be_approved_
     incident = await office.mention()
     (first,) = await office.pending(incident)
     restarted = after_the_change(office)
-    assert await restarted.ledger.rotate("terminal:root@here") == (first.approval,)
+    assert await restarted.ledger.rotate_key("terminal:root@here") == (first.approval,)
     with pytest.raises(Refused):
         await restarted.click(first)
     await restarted.settle(incident)
@@ -44,7 +44,7 @@ async def test_what_waited_is_asked_anew_and_what_was_approved_must_be_approved_
     assert anew.approval != first.approval
     assert (await restarted.approve(incident, anew.action.remedy)).state is State.DONE
     assert sum(site.counts().values()) == 1
-    assert (await restarted.ledger.verify()).good
+    assert (await restarted.ledger.verify_audit()).good
 
 
 async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minute(store: Redis) -> None:
@@ -56,11 +56,11 @@ async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minu
     assert await office.ledger.rewind_clock("terminal:root@here") == (first.approval,)
     office.clock.go(minutes=1)
     office.woken.clear()
-    await office.actions.sweep()
+    await office.actions.wake_due()
     while office.woken:
-        await office.actions.advance(office.woken.pop(0))
+        await office.actions.handle_wakeup(office.woken.pop(0))
         await office.turns_of(incident)
-    await office.actions.propose_due(incident)
+    await office.actions.reconcile_incident(incident)
     (anew,) = await office.pending(incident)
     assert (anew.action.remedy, anew.approval == first.approval) == (first.action.remedy, False)
 
@@ -77,22 +77,22 @@ async def test_a_new_key_ends_what_was_agreed_and_leaves_what_runs_and_what_is_o
     (runs,) = await office.pending(await office.mention("m2 is slow", thread="2.0"))
     await office.click(runs)
     site.at = Plan("start:after")
-    await die(office.actions.drive(runs.approval))
+    await die(office.actions.run_action(runs.approval))
     site.facts = well(*HOSTS)
     site.sick(slow("n1"))
     (agreed,) = await office.pending(await office.mention("n1 is slow", thread="3.0"))
     await office.ledger.stop(BOB, "looking at the racks")
     await office.click(agreed)
     ledger = after_the_change(office).ledger
-    ended = await ledger.rotate("terminal:root@here")
+    ended = await ledger.rotate_key("terminal:root@here")
     assert agreed.approval in ended
-    assert {(await ledger.record(name)).state for name in ended} == {State.SUPERSEDED}
-    assert runs.approval in (await ledger.keys()).running
-    assert (await ledger.record(runs.approval)).state is State.EXECUTING
-    assert (await ledger.record(over)).state is State.FAILED
+    assert {(await ledger.get_record(name)).state for name in ended} == {State.SUPERSEDED}
+    assert runs.approval in (await ledger.get_key_status()).running
+    assert (await ledger.get_record(runs.approval)).state is State.EXECUTING
+    assert (await ledger.get_record(over)).state is State.FAILED
     with pytest.raises(OldKey):
         await ledger.vote(runs.approval, runs.digest, BOB, "approve", "late")
-    assert (await ledger.verify()).good
+    assert (await ledger.verify_audit()).good
 
 
 def slow(host: str) -> Fact:

@@ -8,8 +8,8 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
-from graph.rows import IncidentRows
+from graph.conversation.said import ParsedMessage
+from graph.rows import IncidentView
 from tests.support.fakes_actions import ANN, Office, Site, hung, well
 
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
@@ -27,9 +27,9 @@ async def paused(store: Redis, minutes: float) -> tuple[Office, str]:
     made.sick(hung("n1"))
     office = Office(store, made)
     incident = await office.mention()
-    said = Said(intent=Intent.PAUSE, at=office.clock.now() + timedelta(minutes=minutes))
-    await office.say(incident, said.kind, data=said.data())
-    assert IncidentRows(await office.turns.state(incident)).paused(office.clock.now())
+    said = ParsedMessage(intent=Intent.PAUSE, at=office.clock.now() + timedelta(minutes=minutes))
+    await office.say(incident, said.kind, data=said.build_item_data())
+    assert IncidentView(await office.turns.load_state(incident)).is_muted(office.clock.now())
     return office, incident
 
 
@@ -44,10 +44,10 @@ async def after(office: Office, incident: str, minutes: float) -> list[str]:
 async def test_a_reminder_waits_for_the_end_of_the_pause(store: Redis) -> None:
     office, incident = await paused(store, 12)
     assert await after(office, incident, 11) == []
-    assert await office.index.due(timedelta()) == [], "nobody looks before that"
+    assert await office.index.claim_due(timedelta()) == [], "nobody looks before that"
     office.clock.go(minutes=1.1)
     (card,) = await office.pending(incident)
-    assert card.approval in await office.index.due(timedelta())
+    assert card.approval in await office.index.claim_due(timedelta())
     assert await after(office, incident, 0) == ["remind"]
 
 
@@ -77,11 +77,11 @@ async def test_a_node_that_is_still_busy_or_away_is_not_told_before_the_end_of_t
     office = Office(store, made)
     incident = await office.mention()
     await office.approve(incident, "drain_node", ANN)
-    (waits,) = IncidentRows(await office.turns.state(incident)).ladders
+    (waits,) = IncidentView(await office.turns.load_state(incident)).remediations
     assert waits.waiting_for == "idle"
-    said = Said(intent=Intent.PAUSE, at=office.clock.now() + timedelta(hours=30))
-    await office.say(incident, said.kind, data=said.data())
+    said = ParsedMessage(intent=Intent.PAUSE, at=office.clock.now() + timedelta(hours=30))
+    await office.say(incident, said.kind, data=said.build_item_data())
     await after(office, incident, 25 * 60)
-    assert "still not drained" not in IncidentRows(await office.turns.state(incident)).ladders[0].says
+    assert "still not drained" not in IncidentView(await office.turns.load_state(incident)).remediations[0].says
     await after(office, incident, 6 * 60)
-    assert "still not drained" in IncidentRows(await office.turns.state(incident)).ladders[0].says
+    assert "still not drained" in IncidentView(await office.turns.load_state(incident)).remediations[0].says

@@ -6,7 +6,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from graph.rows import IncidentRows
+from graph.rows import IncidentView
 from tests.support.fakes_actions import HUNG, Office, Site, hung, well
 from tests.support.fakes_graph import fact
 from tools.fact import Fact
@@ -34,7 +34,7 @@ def site(*sick: Fact) -> Site:
 
 
 async def found(office: Office, incident: str) -> list[str]:
-    report = IncidentRows(await office.turns.state(incident)).report
+    report = IncidentView(await office.turns.load_state(incident)).report
     assert report
     return [cause.label for cause in report.root_causes]
 
@@ -69,7 +69,7 @@ async def test_the_repair_of_one_gpu_says_nothing_of_another(store: Redis) -> No
     await mended(office, "drain_node", "gpu_reset", "resume_node")
     office.site.sick(hung("n1"), hung("n1", "gpu5"))
     second = await office.mention("n1 hangs, what is it?", thread="2.0")
-    state = IncidentRows(await office.turns.state(second))
+    state = IncidentView(await office.turns.load_state(second))
     assert state.report
     assert [cause.devices for cause in state.report.root_causes] == [("n1/gpu5",)]
 

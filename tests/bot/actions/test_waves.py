@@ -9,19 +9,19 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.queue import QUEUE, behind
+from bot.actions.queue import QUEUE_NOTE_PREFIX, find_queue_note
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import shared_card, waiting
-from bot.cards.approvals.card import Shown
-from graph.incident.case import read_case
-from graph.ladders.ends import describe
+from bot.cards.approvals.card import ApprovalCardView
+from graph.incident.case import load_incident_context
+from graph.ladders.ends import describe_remediation
 from tests.bot.actions.test_actions import slow
 from tests.bot.cards.test_approval_views import GROUP, fits
 from tests.bot.cards.test_batch_views import rows_of
 from tests.support.fakes_actions import ANN, SLOW, Office, Site, well
 from tests.support.inventories import inventory
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 
 pytestmark = pytest.mark.slow
 
@@ -47,15 +47,15 @@ def sixty(store: Redis, brakes: Brakes | None = None, hosts: Sequence[str] = SIX
 
 
 async def note(office: Office, incident: str) -> str:
-    return (await office.index.told(incident)).get(f"{QUEUE}{SLOW}", "")
+    return (await office.index.get_shown_news(incident)).get(f"{QUEUE_NOTE_PREFIX}{SLOW}", "")
 
 
 async def mention(office: Office) -> str:
     return await office.mention("n[1-60] are slow since noon")
 
 
-async def approve(office: Office, rows: list[Record]) -> None:
-    await office.decisions.approve_each([(row.approval, row.digest) for row in rows], ANN, delivery=f"press-{rows[0].approval}")
+async def approve(office: Office, rows: list[ActionRecord]) -> None:
+    await office.decisions.approve_actions([(row.approval, row.digest) for row in rows], ANN, delivery=f"press-{rows[0].approval}")
 
 
 async def test_the_first_wave_is_as_large_as_the_brakes_leave_and_nothing_is_put_up_for_the_others(store: Redis) -> None:
@@ -63,16 +63,16 @@ async def test_the_first_wave_is_as_large_as_the_brakes_leave_and_nothing_is_put
     incident = await mention(office)
     assert len(await office.ladders(incident)) == 60
     assert len(await office.pending(incident)) == 3
-    assert len(await office.ledger.of_incident(incident)) == 3
+    assert len(await office.ledger.list_incident_records(incident)) == 3
 
 
-async def work(office: Office, incident: str, rows: list[Record]) -> None:
+async def work(office: Office, incident: str, rows: list[ActionRecord]) -> None:
     """These are approved, run and are proved; the incident hears of it and is tended."""
     await approve(office, rows)
     for row in rows:
-        await office.actions.drive(row.approval)
+        await office.actions.run_action(row.approval)
     await office.turns_of(incident)
-    await office.actions.propose_due(incident)
+    await office.actions.reconcile_incident(incident)
 
 
 async def test_all_are_mended_in_waves_and_no_wave_is_larger_than_the_brakes(store: Redis) -> None:
@@ -84,11 +84,11 @@ async def test_all_are_mended_in_waves_and_no_wave_is_larger_than_the_brakes(sto
         await work(office, incident, rows)
         assert await office.pending(incident) == [], "the next wave waits until the hour's allowance is back"
         office.clock.go(minutes=61)
-        await office.actions.propose_due(incident)
+        await office.actions.reconcile_incident(incident)
         await office.turns_of(incident)
     assert waves == [3] * 4
     assert sorted(host for host, _, _ in office.site.effects) == sorted(SIXTY[:12])
-    assert not (await office.ledger.status()).breakers
+    assert not (await office.ledger.get_brake_status()).breakers
     assert {row.get("outcome") or row["waiting_for"] for row in await office.ladders(incident)} <= {"proof", "cured"}
     assert await note(office, incident) == ""
 
@@ -98,16 +98,16 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
     incident = await mention(office)
     first = await office.pending(incident)
     await work(office, incident, first)
-    queued = waiting.read(await note(office, incident))
+    queued = waiting.parse_queue_note(await note(office, incident))
     assert queued is not None
     assert (queued.begun, queued.waits, queued.next, queued.why, queued.failed) == (3, 57, 3, "allowance", ())
     assert queued.at is not None
     assert timedelta(minutes=50) < queued.at - office.clock.now() <= timedelta(minutes=60)
-    newest = {row.approval for row in first if behind(await office.index.told(incident), SLOW, [row.approval])}
+    newest = {row.approval for row in first if find_queue_note(await office.index.get_shown_news(incident), SLOW, [row.approval])}
     assert len(newest) == 1, "one card tells of it"
     office.wall.news.clear()
     for name in newest & set(office.woken):
-        await office.actions.drive(name)
+        await office.actions.run_action(name)
     assert office.wall.news == [("changed done", *newest)], "and is painted anew once it changes"
 
 
@@ -118,13 +118,13 @@ def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_t
         ("allowance", "3 of 60 now · 57 wait*: the next 3 at 04:10 UTC, when the brakes leave room", False),
         ("failed", "3 of 60 now · 57 wait* for a human: 1 of the first 3 did not pass (gpu-001)", True),
     ):
-        queued = waiting.Queued(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
-        shown = [Shown(record, GROUP, queued=queued) for record in rows_of(3)]
-        card = shared_card.render(shown, Brakes())
+        queued = waiting.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
+        shown = [ApprovalCardView(record, GROUP, queued=queued) for record in rows_of(3)]
+        card = shared_card.render_shared_card(shown, Brakes())
         assert fits(card)
         assert said in str(card.blocks)
-        assert (waiting.LET_GO in str(card.blocks)) is button
-        single = approval.render(replace(shown[0], queued=replace(queued, begun=1, waits=59)))
+        assert (waiting.LET_GO_ACTION_ID in str(card.blocks)) is button
+        single = approval.render_approval_card(replace(shown[0], queued=replace(queued, begun=1, waits=59)))
         assert fits(single)
         assert "1 of 60 now · 59 wait" in str(single.blocks)
 
@@ -140,11 +140,11 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
     await office.settle(incident)
     assert await office.pending(incident) == []
     assert '"why":"failed"' in await note(office, incident)
-    await office.decisions.let_go(rows[0].approval, rows[0].digest, ANN)
-    entries = [json.loads(line) async for line in office.ledger.export()]
+    await office.decisions.release_next_wave(rows[0].approval, rows[0].digest, ANN)
+    entries = [json.loads(line) async for line in office.ledger.export_audit()]
     (let_go,) = [row for row in entries if row["event"] == "wave_let_go"]
     assert (let_go["by"], let_go["incident"], let_go["after"]) == (ANN, incident, [rows[0].action.target])
-    assert (await office.ledger.verify()).good
+    assert (await office.ledger.verify_audit()).good
     await office.settle(incident)
     assert len(await office.pending(incident)) == 3
 
@@ -152,8 +152,8 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
 async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(store: Redis) -> None:
     office = sixty(store)
     incident = await mention(office)
-    case = await read_case(await office.turns.state(incident), office.ports)
-    said = [describe(row, "Slow") for row in case.ladders]
+    case = await load_incident_context(await office.turns.load_state(incident), office.ports)
+    said = [describe_remediation(row, "Slow") for row in case.remediations]
     assert sum("waiting for a decision" in line for line in said) == 3
     assert sum("waits for its turn, nobody is asked yet" in line for line in said) == 57
     await office.say(incident, "status")

@@ -8,11 +8,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.open_decisions import OpenDecisions
+from bot.actions.open_decisions import OpenDecisionLookup
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
-from graph.incident.answers.wishes import NO_CARD
-from graph.state import Item
+from graph.conversation.said import ParsedMessage
+from graph.incident.answers.wishes import NO_CARD_PREFIX
+from graph.state import InboxItem
 from tests.support.fakes_actions import ANN, BOB, Office, Site, hung, well
 from tools.ledger.record import OwnRequest
 from tools.ledger.states import State
@@ -34,13 +34,13 @@ def site() -> Site:
 
 async def says(office: Office, incident: str, user: str, intent: Intent, **named: Any) -> str:
     """The answer; what it puts up is put up."""
-    said = Said(intent=intent, **named)
+    said = ParsedMessage(intent=intent, **named)
     office.clock.go(seconds=30)
     name = f"{user}-{intent}-{office.clock.now().isoformat()}"
-    row = {"id": name, "kind": said.kind, "incident": incident, "at": office.clock.now(), "user": user, "data": said.data()}
-    await office.inbox.enqueue(Item.model_validate(row), name)
+    row = {"id": name, "kind": said.kind, "incident": incident, "at": office.clock.now(), "user": user, "data": said.build_item_data()}
+    await office.inbox.enqueue(InboxItem.model_validate(row), name)
     await office.turns_of(incident)
-    answer = (await office.turns.state(incident))["report"]["reply"]
+    answer = (await office.turns.load_state(incident))["report"]["reply"]
     await office.settle(incident)
     return str(answer)
 
@@ -59,7 +59,7 @@ async def test_a_drain_wished_for_again_is_a_new_card_that_its_wisher_may_not_ap
         await office.click(card, ANN)
     await office.click(card, BOB)
     await office.settle(incident)
-    assert (await office.ledger.record(card.approval)).state is State.DONE
+    assert (await office.ledger.get_record(card.approval)).state is State.DONE
 
 
 async def test_a_test_wished_for_is_a_card_of_the_wisher(store: Redis) -> None:
@@ -75,7 +75,7 @@ async def test_no_card_is_made_for_what_no_cause_asks_for(store: Redis) -> None:
     incident = await office.mention()
     before = await office.pending(incident)
     answer = await says(office, incident, "ANN", Intent.WISH_REMEDY, remedy="reboot", hosts=("n2",))
-    assert answer.startswith(NO_CARD)
+    assert answer.startswith(NO_CARD_PREFIX)
     assert "n2" in answer
     assert await office.pending(incident) == before
 
@@ -85,7 +85,7 @@ async def test_a_typed_approval_approves_nothing(store: Redis) -> None:
     incident = await office.mention()
     (card,) = await office.pending(incident)
     await says(office, incident, "ANN", Intent.TYPED_APPROVAL)
-    assert (await office.ledger.record(card.approval)).votes == ()
+    assert (await office.ledger.get_record(card.approval)).votes == ()
 
 
 async def test_another_cause_by_a_persons_word_takes_the_card_back(store: Redis) -> None:
@@ -93,7 +93,7 @@ async def test_another_cause_by_a_persons_word_takes_the_card_back(store: Redis)
     incident = await office.mention()
     (card,) = await office.pending(incident)
     await says(office, incident, "BOB", Intent.CORRECT, labels=("USER.CODE.Desync",))
-    assert (await office.ledger.record(card.approval)).state is State.SUPERSEDED
+    assert (await office.ledger.get_record(card.approval)).state is State.SUPERSEDED
 
 
 async def test_closing_in_words_takes_every_card_back(store: Redis) -> None:
@@ -101,7 +101,7 @@ async def test_closing_in_words_takes_every_card_back(store: Redis) -> None:
     incident = await office.mention()
     (card,) = await office.pending(incident)
     assert (await says(office, incident, "BOB", Intent.CLOSE)).startswith("Closed: ")
-    assert (await office.ledger.record(card.approval)).state is not State.PENDING
+    assert (await office.ledger.get_record(card.approval)).state is not State.PENDING
 
 
 async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(store: Redis) -> None:
@@ -118,9 +118,9 @@ async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(st
 async def test_who_may_decide_is_told_by_name_with_how_many_and_until_when(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention()
-    decided = OpenDecisions()
+    decided = OpenDecisionLookup()
     assert await decided(incident) is None
-    decided.reads(office.ledger, office.rights)
+    decided.bind_ledger(office.ledger, office.rights)
     (one,) = await decided(incident) or ()
     assert (one.approvers, one.quorum, one.approved_by) == (("ANN", "BOB", "CID"), 1, ())
     assert one.does.startswith("Drain n1")

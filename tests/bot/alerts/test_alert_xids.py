@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from bot.alerts.alert import Alert, read_row
+from bot.alerts.alert import Alert, parse_stored_alert
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import read_alertmanager
+from bot.alerts.read import parse_alertmanager_webhook
 
 
 def read(
@@ -19,7 +19,7 @@ def read(
         "annotations": {**({"summary": summary} if summary else {}), **(notes or {})},
         "fingerprint": "a1",
     }
-    return read_alertmanager(json.dumps({"version": "4", "alerts": [row]}).encode(), AlertLabels()).alerts[0]
+    return parse_alertmanager_webhook(json.dumps({"version": "4", "alerts": [row]}).encode(), AlertLabels()).alerts[0]
 
 
 KERNEL_LINES = {
@@ -113,6 +113,6 @@ def test_alerts_with_different_numbers_are_different_causes() -> None:
 
 
 def test_a_row_stored_before_is_read() -> None:
-    row = read_row(b'{"id":"a1","name":"n","firing":true,"xid":"79"}')
+    row = parse_stored_alert(b'{"id":"a1","name":"n","firing":true,"xid":"79"}')
     assert row is not None
     assert (row.xid, row.sxid, row.cause) == ("79", "", "Xid 79")

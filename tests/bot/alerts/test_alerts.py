@@ -14,29 +14,29 @@ from aiohttp import ClientSession
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.alerts.alert import Alert, RawAlert, read_alert, words_of
-from bot.alerts.book import MOST_GROUPS, MOST_OPENED, AlertBook, OpenPlaces, Routed
+from bot.alerts.alert import Alert, RawAlert, parse_alert, render_alert_summary
+from bot.alerts.book import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutingSnapshot, RoutedAlert
 from bot.alerts.intake import AlertIntake
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import UnreadableAlerts, read_alertmanager
-from bot.alerts.site import AlertSite, BadAlerts, load_alerts
-from bot.desk.concern import Concern
+from bot.alerts.read import UnreadableAlerts, parse_alertmanager_webhook
+from bot.alerts.site import AlertConfig, BadAlerts, load_alert_config
+from bot.desk.concern import IncidentFingerprint
 from bot.desk.inbox import Inbox
-from bot.desk.pulse import Pulse
-from bot.inbound.routes import InboundAnswer, InboundRequest
-from bot.inbound.webhook import signed_headers
-from bot.policy.channels import bindings
-from bot.run.http.alerts import alert_site
+from bot.desk.pulse import ThreadActivity
+from bot.inbound.routes import InboundResponse, InboundRequest
+from bot.inbound.webhook import build_signed_headers
+from bot.policy.channels import build_channel_bindings
+from bot.run.http.alerts import load_alert_site
 from bot.run.http.guard import InboundLimits
-from bot.run.http.server import serving
-from bot.settings import BadSettings, load
-from bot.slack.alerts.threads import AlertThreads, card_of
-from bot.slack.client import slack_client
+from bot.run.http.server import serve_routes
+from bot.settings import BadSettings, load_settings
+from bot.slack.alerts.threads import AlertThreads, render_alert_card
+from bot.slack.client import build_slack_client
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.people import People
-from bot.store.heard import HeardOnce
-from bot.terminal.examination.links import alert_findings
-from graph.state import ALERTS_AGAIN, ALERTS_OVER, Item, ItemKind, Origin
+from bot.store.heard import ReplayGuard
+from bot.terminal.examination.links import check_alerts
+from graph.state import ALERTS_REFIRED, ALERTS_RESOLVED, InboxItem, InboxItemKind, Origin
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS
 from tests.support.inventories import inventory
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 129))
 TOKEN, KEY = "a-token-of-some-length", "whsec_" + "QUJD" * 12
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-BOUND = bindings((ChannelRow(channel=OPS), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS)))
+BOUND = build_channel_bindings((ChannelRow(channel=OPS), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS)))
 INVENTORY = inventory(groups={"train": {"hosts": "gpu-[001-128]"}}, channels=[{"channel": OPS, "kind": "operators"}])
 
 
@@ -61,20 +61,20 @@ class Bell:
     woken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        site = AlertSite.model_validate({"channel": OPS, "token": TOKEN, "user": "am", "password": "p" * 16, "keys": (KEY,)})
-        self.inbox, self.book = Inbox(self.redis, self.clock), AlertBook(self.redis)
-        heard = HeardOnce(self.redis, timedelta(minutes=15))
-        routing = site.routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
+        site = AlertConfig.model_validate({"channel": OPS, "token": TOKEN, "user": "am", "password": "p" * 16, "keys": (KEY,)})
+        self.inbox, self.book = Inbox(self.redis, self.clock), AlertStore(self.redis)
+        heard = ReplayGuard(self.redis, timedelta(minutes=15))
+        routing = site.build_routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
         self.intake = AlertIntake(site, self.book, self.inbox, heard, self.clock, routing, BOUND, self._wake, nobody_else)
 
     async def _wake(self, incident: str) -> None:
         self.woken.append(incident)
 
-    async def send(self, *alerts: dict[str, Any], headers: dict[str, str] = BEARER) -> InboundAnswer:
-        return await self.intake.alertmanager(InboundRequest(headers, message(alerts)))
+    async def send(self, *alerts: dict[str, Any], headers: dict[str, str] = BEARER) -> InboundResponse:
+        return await self.intake.handle_alertmanager(InboundRequest(headers, message(alerts)))
 
-    async def items(self) -> list[Item]:
-        return [item for incident in await self.inbox.open_incidents() for item in await self.inbox.peek(incident)]
+    async def items(self) -> list[InboxItem]:
+        return [item for incident in await self.inbox.list_open_incidents() for item in await self.inbox.list_waiting(incident)]
 
 
 async def nobody_else(channel: str) -> bool:
@@ -98,8 +98,8 @@ def alert(n: int, name: str = "GPUFellOffTheBus", *, status: str = "firing", sum
 
 
 async def episodes_of(bell: Bell, rows: Sequence[Alert]) -> dict[str, list[Alert]]:
-    places = OpenPlaces(bell.intake.routing.sign, bell.intake.routing.channels)
-    return await bell.book.episodes_of([Routed(*bell.intake.routing.placed(row)) for row in rows], places)
+    places = RoutingSnapshot(bell.intake.routing.table_hash, bell.intake.routing.channels)
+    return await bell.book.assign_episodes([RoutedAlert(*bell.intake.routing.route_alert(row)) for row in rows], places)
 
 
 @pytest.mark.parametrize(
@@ -119,22 +119,22 @@ async def test_a_token_or_a_password_admits(bell: Bell) -> None:
     "body", [b"", b"[]", b"no json", b"{}", b'{"version": "3", "alerts": []}', b"[" * 100_000, b'{"version":"4","alerts":7}']
 )
 async def test_what_is_no_message_is_refused_in_words(bell: Bell, body: bytes) -> None:
-    answer = await bell.intake.alertmanager(InboundRequest(BEARER, body))
+    answer = await bell.intake.handle_alertmanager(InboundRequest(BEARER, body))
     assert (answer.status, bool(answer.body)) == (400, True)
 
 
 def test_labels_tell_host_device_and_xid_by_the_names_of_the_exporters() -> None:
     labels = {"alertname": "XidError", "Hostname": "gpu-017", "instance": "10.0.0.7:9400", "gpu": "3", "err_code": "79", "severity": "page"}
-    read = read_alert(RawAlert("f", firing=True, labels=labels), AlertLabels())
+    read = parse_alert(RawAlert("f", firing=True, labels=labels), AlertLabels())
     assert (read.host, read.device, read.xid, read.cause) == ("gpu-017", "3", "79", "Xid 79")
-    told = read_alert(RawAlert("f", firing=True, labels={"alertname": "Gpu"}, notes={"summary": "Xid 48 seen"}), AlertLabels())
+    told = parse_alert(RawAlert("f", firing=True, labels={"alertname": "Gpu"}, notes={"summary": "Xid 48 seen"}), AlertLabels())
     assert told.xid == "48"
-    assert read_alert(RawAlert("f", firing=True, labels={**labels, "leaf": "sw-3"}), AlertLabels()).cause == "leaf sw-3"
+    assert parse_alert(RawAlert("f", firing=True, labels={**labels, "leaf": "sw-3"}), AlertLabels()).cause == "leaf sw-3"
 
 
 def test_secrets_and_long_words_of_a_monitoring_system_are_not_kept() -> None:
     row = {"labels": {"alertname": "x" * 5000, "instance": "gpu-001"}, "annotations": {"summary": "password=hunter2hunter2 " + "y" * 9000}}
-    [read] = read_alertmanager(message([row]), AlertLabels()).alerts
+    [read] = parse_alertmanager_webhook(message([row]), AlertLabels()).alerts
     assert ("hunter2" in read.summary, len(read.summary) <= 300, len(read.name) <= 80) == (False, True, True)
 
 
@@ -157,7 +157,7 @@ DASHES = "-" * 5
     ids=lambda text: text[:24],
 )
 def test_a_secret_over_lines_is_gone_before_its_lines_are_joined(summary: str) -> None:
-    [read] = read_alertmanager(
+    [read] = parse_alertmanager_webhook(
         message([{"labels": {"alertname": "A", "instance": "gpu-001"}, "annotations": {"summary": summary}}]), AlertLabels()
     ).alerts
     assert "hunter2hunter2" not in read.summary
@@ -166,9 +166,9 @@ def test_a_secret_over_lines_is_gone_before_its_lines_are_joined(summary: str) -
 
 
 def test_what_a_message_counts_and_does_not_hold_is_counted() -> None:
-    assert read_alertmanager(message([alert(1)], truncatedAlerts=7), AlertLabels()).left == 7
+    assert parse_alertmanager_webhook(message([alert(1)], truncatedAlerts=7), AlertLabels()).left == 7
     with pytest.raises(UnreadableAlerts):
-        read_alertmanager(b"{}", AlertLabels())
+        parse_alertmanager_webhook(b"{}", AlertLabels())
 
 
 async def test_half_a_letter_or_a_hidden_one_in_one_alert_keeps_none_of_the_others_from_being_heard(bell: Bell) -> None:
@@ -192,9 +192,9 @@ async def test_many_alerts_of_one_switch_are_one_incident_with_one_item_that_wai
     for n in range(160):
         await bell.send(alert(n % 128, f"LinkDown{n // 128}", leaf="sw-3"))
     [item] = await bell.items()
-    counted = await bell.book.tally(item.data["alerts"])
+    counted = await bell.book.load_tally(item.data["alerts"])
     assert (counted.firing, len(counted.hosts), len(bell.woken)) == (160, 128, 1)
-    assert words_of(counted).startswith("Alerts of leaf sw-3: 160 firing on gpu-[001-128].")
+    assert render_alert_summary(counted).startswith("Alerts of leaf sw-3: 160 firing on gpu-[001-128].")
 
 
 async def test_five_hundred_alerts_in_one_message_are_one_incident(bell: Bell) -> None:
@@ -205,7 +205,7 @@ async def test_five_hundred_alerts_in_one_message_are_one_incident(bell: Bell) -
 async def test_what_comes_while_a_turn_runs_is_one_more_item(bell: Bell) -> None:
     await bell.send(alert(1, leaf="sw-3"))
     [first] = await bell.items()
-    await bell.book.taken(first.data["alerts"], first.data["batch"])
+    await bell.book.close_batch(first.data["alerts"], first.data["batch"])
     for n in range(2, 40):
         await bell.send(alert(n, leaf="sw-3"))
     assert [item.kind for item in await bell.items()] == ["mention", "reply"]
@@ -214,27 +214,27 @@ async def test_what_comes_while_a_turn_runs_is_one_more_item(bell: Bell) -> None
 async def test_a_storm_of_causes_opens_a_bounded_number_of_incidents(bell: Bell) -> None:
     for n in range(128):
         await bell.send(alert(n, f"Strange{n}"))
-    assert len(await bell.inbox.open_incidents()) == MOST_OPENED + 1
-    assert len(await bell.items()) == MOST_OPENED + 1
+    assert len(await bell.inbox.list_open_incidents()) == MAX_NEW_EPISODES + 1
+    assert len(await bell.items()) == MAX_NEW_EPISODES + 1
 
 
 async def test_an_alert_of_a_host_that_people_reported_joins_their_incident(bell: Bell) -> None:
-    theirs = await bell.inbox.open(
+    theirs = await bell.inbox.open_or_join(
         Origin(kind="slack", team="T", channel=OPS, thread_ts="1.0"),
         "k",
-        lambda incident: Item(id="k", kind="mention", incident=incident, at=bell.clock.now()),
-        about=Concern(("gpu-017",)),
+        lambda incident: InboxItem(id="k", kind="mention", incident=incident, at=bell.clock.now()),
+        about=IncidentFingerprint(("gpu-017",)),
     )
     await bell.send(alert(16))
     assert [(item.incident, item.kind) for item in await bell.items()] == [(theirs.incident, "mention"), (theirs.incident, "reply")]
     await bell.send(alert(16, status="resolved"))
-    assert (await bell.items())[-1].data["why"] == ALERTS_OVER
+    assert (await bell.items())[-1].data["why"] == ALERTS_RESOLVED
 
 
 async def test_a_new_alert_after_the_window_is_told_to_the_incident_of_its_cause_that_is_still_open(bell: Bell) -> None:
     await bell.send(alert(1, "FanSlow"))
     [first] = await bell.items()
-    await bell.book.taken(first.data["alerts"], first.data["batch"])
+    await bell.book.close_batch(first.data["alerts"], first.data["batch"])
     await bell.redis.delete(*[key async for key in bell.redis.scan_iter("rm:alerts:now:*")])  # as time does
     for _ in range(2):
         await bell.send(alert(9, "FanSlow"))
@@ -252,10 +252,10 @@ async def test_an_incident_ends_with_the_last_of_the_episodes_that_it_heard_of(b
     await bell.send(alert(1, "Hot"))
     await bell.send(alert(1, "FanSlow", status="resolved"))
     over = (await bell.items())[-1]
-    assert len(await bell.inbox.open_incidents()) == 1
-    assert (await threads_of(bell).fetch(over)).data["why"] == ALERTS_AGAIN
+    assert len(await bell.inbox.list_open_incidents()) == 1
+    assert (await threads_of(bell).fetch_item(over)).data["why"] == ALERTS_REFIRED
     await bell.send(alert(1, "Hot", status="resolved"))
-    assert (await threads_of(bell).fetch((await bell.items())[-1])).data["why"] == ALERTS_OVER
+    assert (await threads_of(bell).fetch_item((await bell.items())[-1])).data["why"] == ALERTS_RESOLVED
 
 
 async def test_when_all_of_them_are_over_the_incident_hears_it_once(bell: Bell) -> None:
@@ -264,7 +264,7 @@ async def test_when_all_of_them_are_over_the_incident_hears_it_once(bell: Bell) 
     assert [item.kind for item in await bell.items()] == ["mention", "reply"][:1]
     for _ in range(2):
         await bell.send(alert(2, leaf="sw-3", status="resolved"))
-    assert [item.data.get("why") for item in await bell.items()] == [None, ALERTS_OVER]
+    assert [item.data.get("why") for item in await bell.items()] == [None, ALERTS_RESOLVED]
 
 
 async def test_what_is_over_and_was_never_heard_is_nothing(bell: Bell) -> None:
@@ -273,21 +273,21 @@ async def test_what_is_over_and_was_never_heard_is_nothing(bell: Bell) -> None:
 
 
 async def test_what_could_not_be_stored_is_stored_when_it_comes_again(bell: Bell) -> None:
-    rows = read_alertmanager(message([alert(1)]), AlertLabels()).alerts
+    rows = parse_alertmanager_webhook(message([alert(1)]), AlertLabels()).alerts
     [episode] = await episodes_of(bell, rows)
-    assert await bell.book.note(episode, rows)  # and the process dies here
+    assert await bell.book.store_alerts(episode, rows)  # and the process dies here
     await bell.send(alert(1))
     assert len(await bell.items()) == 1
 
 
 async def test_a_signed_message_is_heard_once_and_a_forged_one_never(bell: Bell) -> None:
     body = json.dumps({"alerts": [{"id": "a-1", "name": "fan", "host": "gpu-003", "xid": 79}]}).encode()
-    headers = signed_headers(bell.intake.site.signing()[0], "msg_0123456789", bell.clock.now(), body)
-    assert (await bell.intake.webhook(InboundRequest(headers, body + b" "))).status == 401
-    assert (await bell.intake.webhook(InboundRequest(headers, body))).body != {"incidents": []}
-    assert (await bell.intake.webhook(InboundRequest(headers, body))).body == {"incidents": []}
+    headers = build_signed_headers(bell.intake.site.get_signing_keys()[0], "msg_0123456789", bell.clock.now(), body)
+    assert (await bell.intake.handle_webhook(InboundRequest(headers, body + b" "))).status == 401
+    assert (await bell.intake.handle_webhook(InboundRequest(headers, body))).body != {"incidents": []}
+    assert (await bell.intake.handle_webhook(InboundRequest(headers, body))).body == {"incidents": []}
     bell.clock.go(seconds=600)
-    assert (await bell.intake.webhook(InboundRequest(headers, body))).status == 401
+    assert (await bell.intake.handle_webhook(InboundRequest(headers, body))).status == 401
     assert len(await bell.items()) == 1
 
 
@@ -306,92 +306,92 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str, says: st
     file = tmp_path / "alerts.yaml"
     file.write_text(text)
     with pytest.raises(BadAlerts, match=says) as no:
-        load_alerts(file, INVENTORY)
+        load_alert_config(file, INVENTORY)
     assert "short" not in str(no.value)
 
 
 async def test_the_doctor_says_who_may_send_and_what_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\nlabels: {{host: [machine]}}\n")
-    settings = load(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
-    site = alert_site(settings, INVENTORY)
+    settings = load_settings(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
+    site = load_alert_site(settings, INVENTORY)
     assert site
     assert site.labels.host == ("machine",)
-    [finding] = await alert_findings(settings, INVENTORY)
+    [finding] = await check_alerts(settings, INVENTORY)
     assert (finding.state, TOKEN in finding.says) == ("ok", False)
     file.write_text("channel: C0OTHER\n")
-    assert {row.state for row in await alert_findings(settings, INVENTORY)} == {"fail"}
+    assert {row.state for row in await check_alerts(settings, INVENTORY)} == {"fail"}
     with pytest.raises(BadSettings, match="HTTP_PORT"):
-        load(None, {"RACKMEDIC_ALERTS": str(file)})
-    assert await alert_findings(load(None, {}), INVENTORY) == []
+        load_settings(None, {"RACKMEDIC_ALERTS": str(file)})
+    assert await check_alerts(load_settings(None, {}), INVENTORY) == []
 
 
 async def test_what_a_sender_counts_and_does_not_list_is_told_and_keeps_the_incident_from_ending(bell: Bell) -> None:
-    await bell.intake.alertmanager(InboundRequest(BEARER, message([alert(1, leaf="sw-3")], truncatedAlerts=7)))
+    await bell.intake.handle_alertmanager(InboundRequest(BEARER, message([alert(1, leaf="sw-3")], truncatedAlerts=7)))
     [item] = await bell.items()
-    counted = await bell.book.tally(item.data["alerts"])
-    assert (counted.left, words_of(counted).splitlines()[0].endswith("Not listed by whoever sends them: 7 more.")) == (7, True)
-    assert "counts 7 more" in str(card_of(counted).blocks)
+    counted = await bell.book.load_tally(item.data["alerts"])
+    assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by whoever sends them: 7 more.")) == (7, True)
+    assert "counts 7 more" in str(render_alert_card(counted).blocks)
     over = [alert(1, leaf="sw-3", status="resolved")]
-    await bell.intake.alertmanager(InboundRequest(BEARER, message(over, truncatedAlerts=5)))
-    assert not (await bell.book.tally(item.data["alerts"])).over
-    await bell.intake.alertmanager(InboundRequest(BEARER, message(over)))
-    assert (await bell.book.tally(item.data["alerts"])).over
-    assert (await bell.items())[-1].data["why"] == ALERTS_OVER
+    await bell.intake.handle_alertmanager(InboundRequest(BEARER, message(over, truncatedAlerts=5)))
+    assert not (await bell.book.load_tally(item.data["alerts"])).is_resolved
+    await bell.intake.handle_alertmanager(InboundRequest(BEARER, message(over)))
+    assert (await bell.book.load_tally(item.data["alerts"])).is_resolved
+    assert (await bell.items())[-1].data["why"] == ALERTS_RESOLVED
 
 
 async def test_a_sender_with_ever_new_groups_makes_no_ever_longer_list(bell: Bell) -> None:
-    [episode] = await episodes_of(bell, read_alertmanager(message([alert(1)]), AlertLabels()).alerts)
-    for n in range(3 * MOST_GROUPS):
-        await bell.book.lists_not(episode, f"group-{n}", 1)
-    assert (await bell.book.tally(episode)).left == MOST_GROUPS + 1
+    [episode] = await episodes_of(bell, parse_alertmanager_webhook(message([alert(1)]), AlertLabels()).alerts)
+    for n in range(3 * MAX_GROUPS):
+        await bell.book.store_unlisted_count(episode, f"group-{n}", 1)
+    assert (await bell.book.load_tally(episode)).left == MAX_GROUPS + 1
 
 
 async def test_news_that_comes_while_older_news_is_told_is_still_owed(bell: Bell) -> None:
-    rows = read_alertmanager(message([alert(1, leaf="sw-3"), alert(2, leaf="sw-3")]), AlertLabels()).alerts
+    rows = parse_alertmanager_webhook(message([alert(1, leaf="sw-3"), alert(2, leaf="sw-3")]), AlertLabels()).alerts
     [episode] = await episodes_of(bell, rows)
-    first = await bell.book.note(episode, rows[:1])
-    second = await bell.book.note(episode, rows[1:])
-    await bell.book.told(episode, first)
-    assert await bell.book.note(episode, rows) == second
-    await bell.book.told(episode, second)
-    await bell.book.told(episode, first)
-    assert await bell.book.note(episode, rows) == 0
+    first = await bell.book.store_alerts(episode, rows[:1])
+    second = await bell.book.store_alerts(episode, rows[1:])
+    await bell.book.mark_delivered(episode, first)
+    assert await bell.book.store_alerts(episode, rows) == second
+    await bell.book.mark_delivered(episode, second)
+    await bell.book.mark_delivered(episode, first)
+    assert await bell.book.store_alerts(episode, rows) == 0
 
 
 async def test_whoever_finds_an_episode_finds_its_cause(bell: Bell) -> None:
-    rows = read_alertmanager(message([alert(1, leaf="sw-3")]), AlertLabels()).alerts
-    found = await asyncio.gather(*(episodes_of(bell, rows) for _ in range(3 * MOST_OPENED)))
+    rows = parse_alertmanager_webhook(message([alert(1, leaf="sw-3")]), AlertLabels()).alerts
+    found = await asyncio.gather(*(episodes_of(bell, rows) for _ in range(3 * MAX_NEW_EPISODES)))
     [episode] = {one for row in found for one in row}
-    assert (await bell.book.tally(episode)).cause == "leaf sw-3"
+    assert (await bell.book.load_tally(episode)).cause == "leaf sw-3"
     assert len([key async for key in bell.redis.scan_iter("rm:alerts:about:*")]) == 1
 
 
 async def test_many_alerts_of_one_cause_at_the_same_moment_are_not_many_causes(bell: Bell) -> None:
     await asyncio.gather(*(bell.send(alert(n, leaf=f"sw-{n % 4}")) for n in range(100)))
-    told = [await bell.book.tally(item.data["alerts"]) for item in await bell.items()]
+    told = [await bell.book.load_tally(item.data["alerts"]) for item in await bell.items()]
     assert sorted((row.cause, row.firing) for row in told) == [(f"leaf sw-{n}", 25) for n in range(4)]
 
 
 @pytest.mark.parametrize("kind", ["timer", "reply"])
-async def test_a_turn_is_told_how_it_stands_when_it_begins(bell: Bell, kind: ItemKind) -> None:
+async def test_a_turn_is_told_how_it_stands_when_it_begins(bell: Bell, kind: InboxItemKind) -> None:
     await bell.send(alert(1))
     [item] = await bell.items()
-    waits = item.model_copy(update={"kind": kind, "data": {**item.data, "why": ALERTS_OVER}})
-    assert (await threads_of(bell).fetch(waits)).data["why"] == (ALERTS_AGAIN if kind == "timer" else ALERTS_OVER)
+    waits = item.model_copy(update={"kind": kind, "data": {**item.data, "why": ALERTS_RESOLVED}})
+    assert (await threads_of(bell).fetch_item(waits)).data["why"] == (ALERTS_REFIRED if kind == "timer" else ALERTS_RESOLVED)
     await bell.send(alert(1, status="resolved"))
-    told = await threads_of(bell).fetch(waits)
-    assert (told.kind, told.data["why"], told.text) == ("timer", ALERTS_OVER, "")
-    assert (await threads_of(bell).fetch(item)).kind == "mention", "the first turn looks, whatever fires by then"
+    told = await threads_of(bell).fetch_item(waits)
+    assert (told.kind, told.data["why"], told.text) == ("timer", ALERTS_RESOLVED, "")
+    assert (await threads_of(bell).fetch_item(item)).kind == "mention", "the first turn looks, whatever fires by then"
 
 
 async def test_that_people_spoke_in_the_thread_is_told_though_not_what_they_said(bell: Bell) -> None:
     await bell.send(alert(1))
     await bell.send(alert(1, status="resolved"))
     [_, over] = await bell.items()
-    assert (await threads_of(bell).fetch(over)).data["people"] is False
-    await Pulse(bell.redis, bell.clock).heard(over.incident, "1.000", "U0PRIYA")
-    assert (await threads_of(bell).fetch(over)).data["people"] is True
+    assert (await threads_of(bell).fetch_item(over)).data["people"] is False
+    await ThreadActivity(bell.redis, bell.clock).record_message(over.incident, "1.000", "U0PRIYA")
+    assert (await threads_of(bell).fetch_item(over)).data["people"] is True
 
 
 async def test_a_storm_through_the_port_is_stored_or_refused_and_taken_when_it_comes_again() -> None:
@@ -399,7 +399,7 @@ async def test_a_storm_through_the_port_is_stored_or_refused_and_taken_when_it_c
     async with FakeAsyncRedis(server=server) as redis:
         bell, statuses = Bell(redis), Counter[int]()
         bodies = [message([alert(n % 128, f"LinkDown{n // 128}", leaf=f"sw-{n % 5}")]) for n in range(120)]
-        async with serving("127.0.0.1", 0, bell.intake.routes, InboundLimits(in_hand=8)) as port, ClientSession() as session:
+        async with serve_routes("127.0.0.1", 0, bell.intake.routes, InboundLimits(in_hand=8)) as port, ClientSession() as session:
 
             async def post(body: bytes) -> int:
                 async with session.post(f"http://127.0.0.1:{port}/alerts/alertmanager", data=body, headers=BEARER) as answer:
@@ -414,17 +414,17 @@ async def test_a_storm_through_the_port_is_stored_or_refused_and_taken_when_it_c
             server.connected = False
             await asyncio.gather(*map(until_taken, range(120), bodies))
         items = await bell.items()
-        tallies = [await bell.book.tally(item.data["alerts"]) for item in items]
+        tallies = [await bell.book.load_tally(item.data["alerts"]) for item in items]
         assert (len(items), len(bell.woken), sum(row.firing for row in tallies)) == (5, 5, 120)
         assert (statuses[200], statuses[503] > 40, set(statuses)) == (120, True, {200, 503})
 
 
 def threads_of(bell: Bell) -> AlertThreads:
     """As a worker has them; nothing of Slack is asked here."""
-    client = slack_client("xoxb-none", "http://127.0.0.1:9/")
-    spoke = Pulse(bell.redis, bell.clock).people
+    client = build_slack_client("xoxb-none", "http://127.0.0.1:9/")
+    spoke = ThreadActivity(bell.redis, bell.clock).has_human_messages
 
-    async def home(item: Item) -> Origin | None:
-        return await bell.inbox.origin(item.incident)
+    async def home(item: InboxItem) -> Origin | None:
+        return await bell.inbox.get_origin(item.incident)
 
     return AlertThreads(client, PostedCards(bell.redis), bell.inbox, People(client), bell.book, spoke, home)

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from bot.alerts.book import AlertBook
+from bot.alerts.book import AlertStore
 from bot.alerts.intake import AlertIntake
-from bot.alerts.posted import PostedAlerts, read_posted
-from bot.alerts.site import AlertSite
-from bot.alerts.together import PostedTogether
-from bot.slack.context import StoreAway
-from bot.slack.incoming.messages import hear
-from bot.slack.incoming.payloads import read_message
-from bot.store.heard import HeardOnce
-from graph.state import ALERTS_OVER
+from bot.alerts.posted import PostedAlerts, parse_posted_alerts
+from bot.alerts.site import AlertConfig
+from bot.alerts.together import PostedAlertBatcher
+from bot.slack.context import StoreUnreachable
+from bot.slack.incoming.messages import handle_message
+from bot.slack.incoming.payloads import parse_message
+from bot.store.heard import ReplayGuard
+from graph.state import ALERTS_RESOLVED
 from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ GRAFANA = f"**Firing**\n\nValue: A=1\n{block('FanSlow', 'gpu-017')}Silence: http
 
 
 def read(title: str, text: str = "", source: str = "here") -> PostedAlerts | None:
-    return read_posted(f"{title}\n{text}", source)
+    return parse_posted_alerts(f"{title}\n{text}", source)
 
 
 def test_the_template_of_alertmanager_tells_a_group_and_that_it_is_over() -> None:
@@ -86,19 +86,19 @@ def test_what_grafana_lists_are_alerts_with_their_labels_and_states() -> None:
     ],
 )
 def test_of_any_other_form_nothing_is_read(text: str) -> None:
-    assert read_posted(text, "here") is None
+    assert parse_posted_alerts(text, "here") is None
 
 
 def dressed(surface: Any, redis: Any) -> Any:
-    site = AlertSite.model_validate({"channel": ""})
-    routing = site.routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
+    site = AlertConfig.model_validate({"channel": ""})
+    routing = site.build_routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
 
     async def nobody_else(channel: str) -> bool:
         return False
 
-    book, heard = AlertBook(redis), HeardOnce(redis, timedelta(minutes=15))
+    book, heard = AlertStore(redis), ReplayGuard(redis, timedelta(minutes=15))
     intake = AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, BOUND, surface.wake, nobody_else)
-    return replace(surface, posted=PostedTogether(intake.posted).posted)
+    return replace(surface, posted=PostedAlertBatcher(intake.handle_posted_alerts).submit_post)
 
 
 @pytest.fixture
@@ -118,20 +118,20 @@ async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT
         "ts": f"17{n:08}.000100",
         "attachments": [attachment],
     }
-    arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {BOT})
+    arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {BOT})
     if arrival is None:
         return
     for _ in range(DELIVERIES):
-        with contextlib.suppress(StoreAway):
-            await hear(bot.surface, arrival)
+        with contextlib.suppress(StoreUnreachable):
+            await handle_message(bot.surface, arrival)
             return
     raise AssertionError("no delivery was stored")
 
 
 async def over_in(bot: Behind) -> list[bool]:
     """Of each incident, whether it heard that its alerts are over."""
-    rows = {incident: await bot.inbox.peek(incident) for incident in await bot.inbox.open_incidents()}
-    return [any(item.data.get("why") == ALERTS_OVER for item in items) for items in rows.values()]
+    rows = {incident: await bot.inbox.list_waiting(incident) for incident in await bot.inbox.list_open_incidents()}
+    return [any(item.data.get("why") == ALERTS_RESOLVED for item in items) for items in rows.values()]
 
 
 async def test_a_group_opens_one_incident_and_ends_it_when_it_is_over(bot: Behind) -> None:
@@ -149,7 +149,7 @@ async def test_alerts_that_are_listed_are_each_over_by_itself(bot: Behind) -> No
     await post(
         bot, 2, "[FIRING:1, RESOLVED:1] FanSlow", f"**Firing**\n{block('FanSlow', HOSTS[1])}\n**Resolved**\n{block('FanSlow', HOSTS[0])}"
     )
-    counted = await AlertBook(bot.redis).tally((await bot.items())[0].data["alerts"])
+    counted = await AlertStore(bot.redis).load_tally((await bot.items())[0].data["alerts"])
     assert (counted.firing, counted.resolved, counted.hosts) == (1, 1, (HOSTS[1],))
     assert await over_in(bot) == [False]
     await post(bot, 3, "[RESOLVED] FanSlow", block("FanSlow", HOSTS[1]))
@@ -163,7 +163,7 @@ async def test_what_comes_late_or_twice_changes_nothing(bot: Behind) -> None:
     assert await over_in(bot) == [True]
     assert len(await bot.items()) == 2
     await post(bot, 7, "[RESOLVED] Never heard of (warning)")
-    assert len(await bot.inbox.open_incidents()) == 1
+    assert len(await bot.inbox.list_open_incidents()) == 1
 
 
 async def test_what_waits_is_taken_together_also_for_a_listener_that_gave_up() -> None:
@@ -177,10 +177,10 @@ async def test_what_waits_is_taken_together_also_for_a_listener_that_gave_up() -
             raise OSError("away")
         return ["inc-1"]
 
-    together = PostedTogether(take_in)
+    together = PostedAlertBatcher(take_in)
 
     async def begun(ts: str) -> "asyncio.Task[list[str]]":
-        task = asyncio.create_task(together.posted("C1", ts, said))
+        task = asyncio.create_task(together.submit_post("C1", ts, said))
         for _ in range(3):  # it waits, the taking in begins, it stands at the gate
             await asyncio.sleep(0)
         return task
@@ -193,9 +193,9 @@ async def test_what_waits_is_taken_together_also_for_a_listener_that_gave_up() -
     gate.set()
     assert (await first, await again) == (["inc-1"], ["inc-1"])
     assert taken == [["9"], ["10"]], "what is delivered again while it waits is one row"
-    failing = await asyncio.gather(*(together.posted("C1", ts, said) for ts in ("11", "12")), return_exceptions=True)
+    failing = await asyncio.gather(*(together.submit_post("C1", ts, said) for ts in ("11", "12")), return_exceptions=True)
     assert [type(row) for row in failing] == [OSError, OSError]
-    assert await together.posted("C1", "13", said) == ["inc-1"]
+    assert await together.submit_post("C1", "13", said) == ["inc-1"]
     assert taken[2:] == [["11", "12"], ["13"]]
 
 
@@ -220,8 +220,8 @@ async def test_five_hundred_in_any_order_are_one_incident_a_cause_and_each_ends(
     said = [(10 * n + step, "RESOLVED" if step == 3 else "FIRING:1", *group) for n, group in enumerate(groups) for step in range(5)]
     random.Random(seed).shuffle(said)
     await asyncio.gather(*(post(bot, ts, f"[{state}] {name} (critical)", text) for ts, state, name, text in said))
-    assert len(await bot.inbox.open_incidents()) == 2
-    counted = [await AlertBook(bot.redis).tally(item.data["alerts"]) for item in await bot.items() if item.kind == "mention"]
+    assert len(await bot.inbox.list_open_incidents()) == 2
+    counted = [await AlertStore(bot.redis).load_tally(item.data["alerts"]) for item in await bot.items() if item.kind == "mention"]
     assert sorted((row.cause, row.firing, row.resolved) for row in counted) == [("leaf sw-0", 50, 0), ("leaf sw-1", 50, 0)], (
         "by their last word"
     )

@@ -11,25 +11,25 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert
-from bot.alerts.book import MOST_OPENED, AlertBook
+from bot.alerts.book import MAX_NEW_EPISODES, AlertStore
 from bot.alerts.intake import AlertIntake
-from bot.alerts.read import read_told
-from bot.alerts.routing import AlertRouting, read_matcher
-from bot.alerts.site import AlertSite, BadAlerts, load_alerts
-from bot.desk.concern import Concern
+from bot.alerts.read import parse_own_webhook
+from bot.alerts.routing import AlertRouting, parse_matcher
+from bot.alerts.site import AlertConfig, BadAlerts, load_alert_config
+from bot.desk.concern import IncidentFingerprint
 from bot.desk.inbox import Inbox
 from bot.inbound.routes import InboundRequest
-from bot.policy.channels import bindings
-from bot.run.http.alerts import alert_routing, alert_threads
-from bot.settings import load
-from bot.slack.client import slack_client
+from bot.policy.channels import build_channel_bindings
+from bot.run.http.alerts import build_alert_routing, build_alert_threads
+from bot.settings import load_settings
+from bot.slack.client import build_slack_client
 from bot.slack.outgoing.posts import PostedCards
-from bot.slack.people import CannotTell, People
-from bot.store.heard import HeardOnce
+from bot.slack.people import SlackAnswerMissing, People
+from bot.store.heard import ReplayGuard
 from bot.store.store import open_store
-from bot.terminal.examination.links import alert_findings
-from graph.reading.reports import understand
-from graph.state import ALERTS_OVER, Item, Origin
+from bot.terminal.examination.links import check_alerts
+from graph.reading.reports import parse_report
+from graph.state import ALERTS_RESOLVED, InboxItem, Origin
 from tests.bot.alerts.test_alerts import BEARER, TOKEN, alert, message
 from tests.support.clock import SetClock
 from tests.support.inventories import inventory
@@ -56,12 +56,12 @@ ROUTES: tuple[dict[str, Any], ...] = (
 )
 
 
-def site_of(*routes: Mapping[str, Any], channel: str = OPS) -> AlertSite:
-    return AlertSite.model_validate({"channel": channel, "token": TOKEN, "routes": list(routes)})
+def site_of(*routes: Mapping[str, Any], channel: str = OPS) -> AlertConfig:
+    return AlertConfig.model_validate({"channel": channel, "token": TOKEN, "routes": list(routes)})
 
 
 def routing(*routes: Mapping[str, Any], channel: str = OPS) -> AlertRouting:
-    return alert_routing(site_of(*routes, channel=channel), SITE)
+    return build_alert_routing(site_of(*routes, channel=channel), SITE)
 
 
 class Desk:
@@ -75,20 +75,20 @@ class Desk:
     def serves(self, *routes: Mapping[str, Any], channel: str = OPS) -> None:
         """Begin anew with this file."""
         site = site_of(*routes, channel=channel)
-        self.book = AlertBook(self.redis, window=timedelta(minutes=site.minutes))
-        heard = HeardOnce(self.redis, timedelta(minutes=15))
-        bound = bindings(SITE.channels)
-        parts = site, self.book, self.inbox, heard, self.clock, alert_routing(site, SITE), bound, self._wake, self._shared
+        self.book = AlertStore(self.redis, window=timedelta(minutes=site.minutes))
+        heard = ReplayGuard(self.redis, timedelta(minutes=15))
+        bound = build_channel_bindings(SITE.channels)
+        parts = site, self.book, self.inbox, heard, self.clock, build_alert_routing(site, SITE), bound, self._wake, self._shared
         self.intake = AlertIntake(*parts)
 
     async def send(self, *alerts: dict[str, Any]) -> None:
-        assert (await self.intake.alertmanager(InboundRequest(BEARER, message(alerts)))).status == 200
+        assert (await self.intake.handle_alertmanager(InboundRequest(BEARER, message(alerts)))).status == 200
 
     async def opened(self) -> list[tuple[str, str]]:
         """Channel and first words of each open incident, oldest first."""
         found = []
-        for incident in await self.inbox.open_incidents():
-            origin, [first, *_] = await self.inbox.origin(incident), await self.inbox.peek(incident)
+        for incident in await self.inbox.list_open_incidents():
+            origin, [first, *_] = await self.inbox.get_origin(incident), await self.inbox.list_waiting(incident)
             found.append((origin.channel if origin else "", first.text.partition(":")[0]))
         return sorted(found)
 
@@ -97,7 +97,7 @@ class Desk:
 
     async def _shared(self, channel: str) -> bool:
         if "nobody knows" in self.shared:
-            raise CannotTell
+            raise SlackAnswerMissing
         return channel in self.shared
 
 
@@ -157,18 +157,18 @@ REFUSED: tuple[tuple[str, str], ...] = (
 
 @pytest.mark.parametrize(("text", "labels", "holds"), MATCHERS)
 def test_a_matcher_holds_as_alertmanagers_do(text: str, labels: Mapping[str, str], holds: bool) -> None:
-    assert read_matcher(text).holds(labels) is holds
+    assert parse_matcher(text).matches(labels) is holds
 
 
 @pytest.mark.parametrize(("text", "says"), REFUSED)
 def test_what_is_no_matcher_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        read_matcher(text)
+        parse_matcher(text)
 
 
 def test_a_hostile_value_keeps_no_pattern_that_is_taken_busy() -> None:
-    worst = [read_matcher(f'x=~"{text}"') for text in (".*a.*b", "(a|b|c).*(d|e).*", "a{0,60}a{0,60}a{0,60}b", "(a|a){0,18}b")]
-    assert [row.holds({"x": "a" * 100_000}) for row in worst] == [False] * len(worst)
+    worst = [parse_matcher(f'x=~"{text}"') for text in (".*a.*b", "(a|b|c).*(d|e).*", "a{0,60}a{0,60}a{0,60}b", "(a|a){0,18}b")]
+    assert [row.matches({"x": "a" * 100_000}) for row in worst] == [False] * len(worst)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_file_whose_routes_cannot_be_used_says_where_and_why(tmp_path: Path, r
     file = tmp_path / "alerts.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\nroutes: {routes}\n")
     with pytest.raises(BadAlerts, match=says) as no:
-        load_alerts(file, SITE)
+        load_alert_config(file, SITE)
     assert TOKEN not in str(no.value)
 
 
@@ -234,7 +234,7 @@ async def test_a_storm_of_causes_is_bounded_over_all_channels_and_the_rest_is_on
         await desk.send(alert(n, f"Strange{n}", **({"team": "fabric"} if n % 2 else {})))
     opened = await desk.opened()
     assert (len(opened), [row for row in opened if "many" in row[1]]) == (
-        MOST_OPENED + 2,
+        MAX_NEW_EPISODES + 2,
         [(FABRIC, "Alerts of many causes at once"), (OPS, "Alerts of many causes at once")],
     )
 
@@ -252,8 +252,8 @@ async def test_an_open_episode_whose_channel_others_read_goes_on_in_the_default_
     desk.shared.add(FABRIC)
     await desk.send(alert(1, "Hot", team="fabric"), alert(2, "Hot", team="fabric"))
     assert await desk.opened() == [(FABRIC, "Alerts of Hot"), (OPS, "Alerts of Hot")]
-    [item] = [item for one in await desk.inbox.open_incidents() for item in await desk.inbox.peek(one) if "2 firing" in item.text]
-    assert await desk.book.channel(item.data["alerts"]) == OPS
+    [item] = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "2 firing" in item.text]
+    assert await desk.book.get_channel(item.data["alerts"]) == OPS
 
 
 async def test_where_slack_does_not_tell_who_reads_a_channel_the_route_stands(desk: Desk) -> None:
@@ -278,10 +278,10 @@ async def test_an_open_episode_stays_where_it_is_when_the_file_changes(
     desk.serves(*routes, channel=default)
     await desk.send(alert(1, "Hot", team="fabric"), alert(2, "Hot", team="fabric"), alert(6, "Hot"))
     assert await desk.opened() == [(FABRIC, "Alerts of Hot"), (OPS, "Alerts of Hot")]
-    told = [await desk.book.tally(item.data["alerts"]) for one in await desk.inbox.open_incidents() for item in await desk.inbox.peek(one)]
+    told = [await desk.book.load_tally(item.data["alerts"]) for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one)]
     assert sum(row.firing for row in told) == 4
     await desk.send(*(alert(n, "Hot", status="resolved", **team) for n, team in ((1, {"team": "fabric"}), (2, {"team": "fabric"}))))
-    ends = [item for one in await desk.inbox.open_incidents() for item in await desk.inbox.peek(one) if item.data.get("why") == ALERTS_OVER]
+    ends = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if item.data.get("why") == ALERTS_RESOLVED]
     assert len(ends) <= 1
 
 
@@ -289,9 +289,9 @@ async def test_what_a_route_led_goes_on_with_what_that_route_leads_whatever_its_
     await desk.send(alert(1, "Hot"), alert(2, "Hot", team="fabric"))
     desk.serves({**FABRIC_ROUTE, "channel": STORE}, channel=STORE)
     await desk.send(alert(3, "Hot", team="fabric"))
-    [item] = [item for one in await desk.inbox.open_incidents() for item in await desk.inbox.peek(one) if "gpu-003" in item.text]
-    assert await desk.book.channel(item.data["alerts"]) == FABRIC
-    tallies = {await desk.book.channel(item.data["alerts"]): await desk.book.tally(item.data["alerts"]) for item in [item]}
+    [item] = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "gpu-003" in item.text]
+    assert await desk.book.get_channel(item.data["alerts"]) == FABRIC
+    tallies = {await desk.book.get_channel(item.data["alerts"]): await desk.book.load_tally(item.data["alerts"]) for item in [item]}
     assert tallies[FABRIC].hosts == ("gpu-003", "gpu-004")
 
 
@@ -305,11 +305,11 @@ async def test_after_its_time_the_changed_file_holds(desk: Desk) -> None:
 
 
 async def test_what_people_reported_elsewhere_is_joined_by_alerts_of_the_default_channel_alone(desk: Desk) -> None:
-    def first(incident: str) -> Item:
-        return Item(id="k", kind="mention", incident=incident, at=desk.clock.now(), text="people: slow")
+    def first(incident: str) -> InboxItem:
+        return InboxItem(id="k", kind="mention", incident=incident, at=desk.clock.now(), text="people: slow")
 
     theirs = Origin(kind="slack", team="T", channel=FABRIC, thread_ts="1.0")
-    await desk.inbox.open(theirs, "k", first, about=Concern(("gpu-017", "gpu-018")))
+    await desk.inbox.open_or_join(theirs, "k", first, about=IncidentFingerprint(("gpu-017", "gpu-018")))
     await desk.send(alert(16, "Cold"))
     assert await desk.opened() == [(FABRIC, "people")]
     desk.serves({"channel": OPS, "matchers": ["team=fabric"]}, channel=FABRIC)
@@ -323,51 +323,51 @@ def test_the_signed_message_is_routed_by_its_fields_and_by_labels_of_its_own() -
     )
     body = b'{"alerts": [{"id": "1", "name": "a", "severity": "page", "host": "gpu-001"}, '
     body += b'{"id": "2", "name": "a", "xid": 79, "labels": {"team": "store", "xid": "80"}}]}'
-    assert [placed.of(row.labels).channel for row in read_told(body).alerts] == [FABRIC, STORE]
+    assert [placed.find_place(row.labels).channel for row in parse_own_webhook(body).alerts] == [FABRIC, STORE]
 
 
 def test_labels_are_for_routes_alone() -> None:
     row = Alert("f", "Hot", firing=True, labels={"team": "secret"})
-    assert "labels" not in row.stored()
+    assert "labels" not in row.to_stored_row()
 
 
 async def test_a_thread_whose_channel_is_lost_before_it_begins_begins_in_the_default_one(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\n")
-    settings = load(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
+    settings = load_settings(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
     shared = {FABRIC}
 
     class Told(People):
-        async def shared(self, channel: str) -> bool:
+        async def is_shared(self, channel: str) -> bool:
             return channel in shared
 
-    async def otherwise(item: Item) -> Origin | None:
+    async def otherwise(item: InboxItem) -> Origin | None:
         return None
 
     async def nobody(incident: str) -> bool:
         return False
 
     async with contextlib.aclosing(await open_store(None, None)) as store:
-        client = slack_client("xoxb-none", "http://127.0.0.1:9/")
+        client = build_slack_client("xoxb-none", "http://127.0.0.1:9/")
         posted = client, PostedCards(store.redis), Told(client)
-        threads = alert_threads(settings, store, SITE, posted, Inbox(store.redis, SetClock()), nobody, otherwise)
-        assert [await threads.place(channel) for channel in (OPS, STORE, FABRIC, ACME, NOWHERE)] == [OPS, STORE, OPS, OPS, OPS]
+        threads = build_alert_threads(settings, store, SITE, posted, Inbox(store.redis, SetClock()), nobody, otherwise)
+        assert [await threads.choose_channel(channel) for channel in (OPS, STORE, FABRIC, ACME, NOWHERE)] == [OPS, STORE, OPS, OPS, OPS]
         shared.add(OPS)
-        assert await threads.place(FABRIC) == FABRIC, "nowhere to go: it says so there"
+        assert await threads.choose_channel(FABRIC) == FABRIC, "nowhere to go: it says so there"
 
 
 async def test_the_doctor_warns_of_routes_that_lead_to_the_default_channel(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     rows = "".join(f"  - {{channel: {row['channel']}, matchers: {[str(one) for one in row['matchers']]!r}}}\n" for row in ROUTES)
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\nroutes:\n{rows}")
-    settings = load(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
+    settings = load_settings(None, {"RACKMEDIC_ALERTS": str(file), "RACKMEDIC_HTTP_PORT": "8443"})
 
     async def shared(channel: str) -> bool:
         if channel == STORE:
-            raise CannotTell
+            raise SlackAnswerMissing
         return channel == FABRIC
 
-    found = await alert_findings(settings, SITE, shared)
+    found = await check_alerts(settings, SITE, shared)
     assert [(row.state, row.says.partition(";")[0]) for row in found] == [
         ("ok", "Alertmanager on port 8443"),
         ("warn", f"route 1: {FABRIC} is read by another organisation, or one is invited to it"),
@@ -375,7 +375,7 @@ async def test_the_doctor_warns_of_routes_that_lead_to_the_default_channel(tmp_p
         ("warn", f"route 4: {ACME} is not bound to the operators by the inventory"),
     ]
     assert f"4 routes to {ACME}, {FABRIC}, {NOWHERE}, {STORE}, all else opens in {OPS}" in found[0].says
-    assert [row.state for row in await alert_findings(settings, SITE)] == ["ok", "warn", "warn"]
+    assert [row.state for row in await check_alerts(settings, SITE)] == ["ok", "warn", "warn"]
 
 
 @pytest.mark.parametrize(
@@ -383,5 +383,5 @@ async def test_the_doctor_warns_of_routes_that_lead_to_the_default_channel(tmp_p
     ["gpu-012", "gpu-012:9400", "gpu-012.dc1.example.com:9400", "GPU-012.dc1.example.com", "http://gpu-012.dc1.example.com:9400/metrics"],
 )
 def test_a_host_of_an_alert_and_of_a_mention_is_the_same(name: str) -> None:
-    told = understand(f"GpuLost instance={name}", SITE.of_groups(("train",)), SetClock().now(), SITE.domains(SITE.hosts), lenient=True)
-    assert told.hosts == routing().hosts_named(f"instance={name}", OPS) == ("gpu-012",)
+    told = parse_report(f"GpuLost instance={name}", SITE.list_group_hosts(("train",)), SetClock().now(), SITE.list_domains(SITE.hosts), lenient=True)
+    assert told.hosts == routing().find_hosts(f"instance={name}", OPS) == ("gpu-012",)

@@ -7,13 +7,13 @@ import pytest
 from bot.cards import text
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import files, node_jobs, outcomes, shared_card, whole, words
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from tests.bot.cards.test_approval_views import GROUP, buttons, fits, is_safe, record_of, strings
 from tests.support.fakes_ledger import action
-from tools.acting.deletes import Deletes, OldFile
+from tools.acting.deletes import DeletePreview, OldFile
 from tools.acting.jobs import NodeJobs, RunningJob
 from tools.ledger.brakes import Brakes
-from tools.ledger.states import OPEN, State
+from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES, scripts
 
 REBOOT = {"remedy": "reboot", "args": {}, "command": ("systemctl", "reboot"), "devices": (), "risk": "destructive", "limit_seconds": 60}
@@ -36,10 +36,10 @@ def shown_text(card: object) -> str:
 )
 def test_jobs_and_users_on_the_node_have_three_answers(seen: NodeJobs, must: list[str], never: list[str]) -> None:
     record = record_of(**REBOOT)
-    known = node_jobs.known_of(seen)
+    known = node_jobs.build_job_rows(seen)
     for card in (
-        approval.render(Shown(record, GROUP, known=known)),
-        shared_card.render([Shown(record, GROUP, known=known), Shown(replace(record), GROUP)], Brakes()),
+        approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
+        shared_card.render_shared_card([ApprovalCardView(record, GROUP, known=known), ApprovalCardView(replace(record), GROUP)], Brakes()),
     ):
         said = shown_text(card)
         assert is_safe(card)
@@ -51,16 +51,16 @@ def test_jobs_and_users_on_the_node_have_three_answers(seen: NodeJobs, must: lis
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values()])
 def test_a_card_that_waits_says_outage_and_cost_of_waiting(remedy: str) -> None:
     row = REMEDIES[remedy]
-    said = shown_text(approval.render(Shown(record_of(remedy=remedy, args=dict.fromkeys(row.args, "1")), GROUP)))
-    assert f"*Outage:* {text.plain(row.outage)[:20]}" in said.replace("`", "ˋ")
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record_of(remedy=remedy, args=dict.fromkeys(row.args, "1")), GROUP)))
+    assert f"*Outage:* {text.strip_markup(row.outage)[:20]}" in said.replace("`", "ˋ")
     assert "*Until it is approved:*" in said
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_outage_and_jobs_are_shown_only_while_the_action_is_open(state: State) -> None:
     record = record_of(**REBOOT, state=state, exit_status=1 if state is State.FAILED else None)
-    said = shown_text(approval.render(Shown(record, GROUP, known=node_jobs.known_of(JOBS))))
-    assert ("*Outage:*" in said) == ("Jobs there now" in said) == (state in OPEN)
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP, known=node_jobs.build_job_rows(JOBS))))
+    assert ("*Outage:*" in said) == ("Jobs there now" in said) == (state in OPEN_STATES)
     assert ("*Until it is approved:*" in said) == (state is State.PENDING)
 
 
@@ -69,12 +69,12 @@ def test_outage_and_jobs_are_shown_only_while_the_action_is_open(state: State) -
 )
 def test_a_restart_is_not_said_to_take_the_time_of_its_command(remedy: str, limit: str) -> None:
     record = record_of(**{**REBOOT, "remedy": remedy})
-    assert f"Time limit: {limit}" in shown_text(approval.render(Shown(record, GROUP)))
-    assert f"for {limit} at most" in shown_text(approval.render(Shown(replace(record, state=State.EXECUTING), GROUP)))
+    assert f"Time limit: {limit}" in shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP)))
+    assert f"for {limit} at most" in shown_text(approval.render_approval_card(ApprovalCardView(replace(record, state=State.EXECUTING), GROUP)))
 
 
 def test_the_digest_stands_below_the_buttons() -> None:
-    kinds = [block["type"] for block in approval.render(Shown(record_of(), GROUP)).blocks]
+    kinds = [block["type"] for block in approval.render_approval_card(ApprovalCardView(record_of(), GROUP)).blocks]
     assert kinds[-2:] == ["actions", "context"]
 
 
@@ -95,7 +95,7 @@ def test_the_digest_stands_below_the_buttons() -> None:
     ],
 )
 def test_a_script_is_shown_as_what_it_runs(command: tuple[str, ...], shown: str) -> None:
-    assert approval.command(action(command=command)) == shown
+    assert approval.format_command(action(command=command)) == shown
 
 
 def test_two_commands_never_look_the_same() -> None:
@@ -103,7 +103,7 @@ def test_two_commands_never_look_the_same() -> None:
     given = ((), ("a",), ("a", "b"), ("a b",), ("",), ("a; b",))
     commands = [("sh", "-c", script, name, *rest) for script in words for name in words for rest in given]
     shown = [
-        approval.command(action(command=command)) for command in [*commands, ("sh", "-c", "a"), ("sh", "-c"), ("a",), ("set", "--", "a")]
+        approval.format_command(action(command=command)) for command in [*commands, ("sh", "-c", "a"), ("sh", "-c"), ("a",), ("set", "--", "a")]
     ]
     assert len(set(shown)) == len(shown)
 
@@ -113,37 +113,37 @@ def test_people_read_titles_and_no_remedy_ids(remedy: str) -> None:
     row = REMEDIES[remedy]
     record = record_of(remedy=remedy, args=dict.fromkeys(row.args, "1"), undo=row.undo)
     several = [record, replace(record)]
-    dialog = buttons(approval.render(Shown(record, GROUP)))[approval.APPROVE]["confirm"]
+    dialog = buttons(approval.render_approval_card(ApprovalCardView(record, GROUP)))[approval.APPROVE_ACTION_ID]["confirm"]
     cards = [
         dialog["title"]["text"],
-        outcomes.remind(Shown(record, GROUP)),
-        outcomes.remind_all([Shown(one, GROUP) for one in several]),
-        shared_card.render([Shown(one, GROUP) for one in several], Brakes()),
-        approval.render(Shown(record, GROUP)),
+        outcomes.render_reminder(ApprovalCardView(record, GROUP)),
+        outcomes.render_shared_reminder([ApprovalCardView(one, GROUP) for one in several]),
+        shared_card.render_shared_card([ApprovalCardView(one, GROUP) for one in several], Brakes()),
+        approval.render_approval_card(ApprovalCardView(record, GROUP)),
     ]
     for card in cards:
         said = card if isinstance(card, str) else f"{card.text}\n{shown_text(card)}"
         assert not [name for name in REMEDIES if "_" in name and name in said]
-    assert words.title(record.action).split()[0] in dialog["title"]["text"]
+    assert words.get_action_title(record.action).split()[0] in dialog["title"]["text"]
 
 
-def files_of(count: int, total: int = 0, *, name: str = "core", used: bool | None = False) -> Deletes:
-    return Deletes(total or count, count << 20, tuple(OldFile(f"/tmp/{name}.{n}", 1 << 20, "root", 9000, used) for n in range(count)))
+def files_of(count: int, total: int = 0, *, name: str = "core", used: bool | None = False) -> DeletePreview:
+    return DeletePreview(total or count, count << 20, tuple(OldFile(f"/tmp/{name}.{n}", 1 << 20, "root", 9000, used) for n in range(count)))
 
 
 @pytest.mark.parametrize(("count", "total"), [(1, 0), (4, 0), (5, 0), (8, 0), (9, 0), (100, 0), (100, 3214)])
 def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"})
-    known = files.known_of(files_of(count, total))
-    card, dialog = approval.render(Shown(record, GROUP, known=known)), whole.render([record], {record.approval: known})
+    known = files.build_file_rows(files_of(count, total))
+    card, dialog = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)), whole.render_all_actions([record], {record.approval: known})
     said, paths = shown_text(card), [f"/tmp/core.{n}" for n in range(count)]
     assert f"{total or count:,} file" in said
     assert fits(card)
-    if count <= files.MAX_ON_CARD and not total:
+    if count <= files.MAX_FILES_ON_CARD and not total:
         assert all(f"`{path}`" in said for path in paths)
-        assert approval.SHOW_ALL not in buttons(card)
+        assert approval.SHOW_ALL_ACTION_ID not in buttons(card)
     else:
-        assert approval.SHOW_ALL in buttons(card)
+        assert approval.SHOW_ALL_ACTION_ID in buttons(card)
         assert " more in Show all" in said
         read = shown_text([dialog["blocks"]])
         assert all(f"{path}  1.0 MiB" in read for path in paths)
@@ -164,8 +164,8 @@ def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> N
     ],
 )
 def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> None:
-    known = files.known_of(Deletes(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
-    said = shown_text(approval.render(Shown(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
+    known = files.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
     assert ("unfinished checkpoint" in said) == warned
 
 
@@ -174,7 +174,7 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
     [(True, "in use by a process", "could not look"), (False, "", "in use"), (None, "could not look", "in use by")],
 )
 def test_a_file_in_use_is_said_and_so_is_that_nobody_looked(used: bool | None, must: str, never: str) -> None:
-    known = files.known_of(files_of(2, used=used))
-    said = shown_text(approval.render(Shown(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
+    known = files.build_file_rows(files_of(2, used=used))
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
     assert must in said
     assert never not in said

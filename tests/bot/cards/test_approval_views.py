@@ -11,26 +11,26 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.actions.asked import LOST_CONTACT, contact_says
+from bot.actions.asked import LOST_CONTACT_TEXT, format_contact_loss
 from bot.cards import blocks, text
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, files, outcomes, parts, process, reject_modal
 from bot.cards.approvals import words as action_words
-from bot.cards.approvals.card import BUTTONS, Click, Shown
+from bot.cards.approvals.card import BUTTONS, CardClick, ApprovalCardView
 from bot.cards.blocks import Card
-from bot.cards.buttons import BadForm, Stale
+from bot.cards.buttons import BadForm, StaleCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
-from kb.redact import visible
+from kb.redact import show_invisible
 from tests.bot.cards.test_blocks import without_pairs
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
-from tools.acting.conditions import ConditionSeen
-from tools.acting.deletes import Deletes, OldFile
+from tools.acting.conditions import ConditionResult
+from tools.acting.deletes import DeletePreview, OldFile
 from tools.action import Action, FaultCondition
 from tools.fact import Fact
-from tools.ledger.record import Record, Terms, Vote
+from tools.ledger.record import ActionRecord, ApprovalTerms, Vote
 from tools.ledger.states import State
 
 pytestmark = pytest.mark.slow
@@ -67,14 +67,14 @@ STATES = st.sampled_from(list(State))
 STRAY = re.compile(r"&(?!(?:amp|lt|gt);)")
 
 
-def record_of(**changes: Any) -> Record:
+def record_of(**changes: Any) -> ActionRecord:
     more = {
         name: changes.pop(name) for name in ("state", "says", "votes", "outcome", "ended_by", "exit_status", "quorum") if name in changes
     }
     quorum = more.pop("quorum", 1)
-    return Record(
+    return ActionRecord(
         action(incident="inc-1", **changes),
-        Terms(APPROVERS, quorum),
+        ApprovalTerms(APPROVERS, quorum),
         more.pop("state", State.PENDING),
         more.pop("votes", ()),
         T0,
@@ -107,9 +107,9 @@ def click(card: Card, action_id: str) -> dict[str, Any]:
 
 
 def test_a_command_with_ampersands_is_shown_as_it_is_and_an_escape_never_decodes() -> None:
-    assert text.plain("a && b <c>") == "a && b ‹c›"
-    assert text.plain("&lt;!here&gt; &amp;lt;") == "＆lt;!here＆gt; ＆amp;lt;"
-    assert text.show(("a && b",), 100) == "a &amp;&amp; b"
+    assert text.strip_markup("a && b <c>") == "a && b ‹c›"
+    assert text.strip_markup("&lt;!here&gt; &amp;lt;") == "＆lt;!here＆gt; ＆amp;lt;"
+    assert text.render_line(("a && b",), 100) == "a &amp;&amp; b"
 
 
 def is_safe(card: Card) -> bool:
@@ -120,14 +120,14 @@ def is_safe(card: Card) -> bool:
         rest = rest.replace(f"<!subteam^{GROUP}>", "")
         rest = re.sub(r"<!date\^\d{1,12}\^\{(?:time_secs|ago)\}\|[0-9: -]+ UTC>", "", rest)
         rest = without_pairs(re.sub(r"&(amp|lt|gt);", "", rest))
-        if re.search(r"[<>&]", rest) or re.search(r"(?i)https?://|ftp://", rest) or visible(rest) != rest:
+        if re.search(r"[<>&]", rest) or re.search(r"(?i)https?://|ftp://", rest) or show_invisible(rest) != rest:
             return False
     return True
 
 
 def fits(card: Card) -> bool:
     listed = list(card.blocks)
-    return not problems(listed, "message") and not too_long_together(listed) and text.size(card.text) <= blocks.FALLBACK
+    return not problems(listed, "message") and not too_long_together(listed) and text.count_utf16_units(card.text) <= blocks.MAX_FALLBACK_CHARS
 
 
 def unescaped(shown: str) -> str:
@@ -140,25 +140,25 @@ def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
     host: str, device: str, says: str, words: list[str], state: State
 ) -> None:
     record = record_of(target=host, via=host, devices=(device,), command=tuple(words), args={"bdf": words[0]}, state=state, says=says)
-    seen = [ConditionSeen("idle", True, says), ConditionSeen(device, None, host)]
+    seen = [ConditionResult("idle", True, says), ConditionResult(device, None, host)]
     for card in (
-        approval.render(Shown(record, GROUP, {}, seen, T0, T0, says, [says] * 30, says)),
-        outcomes.render(Shown(record, GROUP, tail=[says])),
-        outcomes.remind(Shown(record, GROUP)),
+        approval.render_approval_card(ApprovalCardView(record, GROUP, {}, seen, T0, T0, says, [says] * 30, says)),
+        outcomes.render_outcome(ApprovalCardView(record, GROUP, tail=[says])),
+        outcomes.render_reminder(ApprovalCardView(record, GROUP)),
     ):
         assert is_safe(card)
         assert fits(card)
-    card = approval.render(Shown(record, GROUP))
-    if approval.APPROVE in buttons(card):
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP))
+    if approval.APPROVE_ACTION_ID in buttons(card):
         assert is_whole(card, record.action)
     elif state is State.PENDING:
-        assert approval.TOO_LARGE in card.text
+        assert approval.TOO_LARGE_TEXT in card.text
 
 
 def is_whole(card: Card, wanted: Action) -> bool:
     """Host, command and digest each stand in one text of the card, in a form that nothing else has."""
     shown = [unescaped(t) for t in strings(card.blocks)]
-    host, command = text.exact(wanted.target), unescaped(text.exact_pre(shlex.join(wanted.command)))
+    host, command = text.escape_ambiguous(wanted.target), unescaped(text.exact_code_block(shlex.join(wanted.command)))
     return (
         any(f"`{host}`" in t for t in shown)
         and command in shown
@@ -170,26 +170,26 @@ def is_whole(card: Card, wanted: Action) -> bool:
 @given(HOSTILE, HOSTILE)
 @settings(max_examples=300)
 def test_two_different_texts_never_look_the_same(one: str, two: str) -> None:
-    assert (text.exact(one) == text.exact(two)) == (one == two)
-    assert text.exact(one).replace("‹", "").replace("›", "").isascii()
+    assert (text.escape_ambiguous(one) == text.escape_ambiguous(two)) == (one == two)
+    assert text.escape_ambiguous(one).replace("‹", "").replace("›", "").isascii()
 
 
 @pytest.mark.parametrize("host", ["gpu-01" + "7" * 3000, "g" * 100_000])
 def test_what_does_not_fit_cannot_be_approved_only_rejected(host: str) -> None:
-    card = approval.render(Shown(record_of(target=host, via=host), GROUP))
-    assert list(buttons(card)) == [approval.REJECT]
-    assert approval.TOO_LARGE in card.text
+    card = approval.render_approval_card(ApprovalCardView(record_of(target=host, via=host), GROUP))
+    assert list(buttons(card)) == [approval.REJECT_ACTION_ID]
+    assert approval.TOO_LARGE_TEXT in card.text
 
 
 def test_a_hundred_kilobytes_of_arguments_leave_no_half_command() -> None:
-    card = approval.render(Shown(record_of(command=("nvidia-smi", "-i", "0" * 100_000))))
-    assert approval.APPROVE not in buttons(card)
+    card = approval.render_approval_card(ApprovalCardView(record_of(command=("nvidia-smi", "-i", "0" * 100_000))))
+    assert approval.APPROVE_ACTION_ID not in buttons(card)
     assert "nvidia-smi" not in str(card.blocks)
 
 
 def test_a_homoglyph_or_a_turned_host_shows_its_codes() -> None:
     for host, code in (("gрu-017", "g‹U+0440›u-017"), ("gpu‑017", "gpu‹U+2011›017"), ("gpu-\u202e710", "gpu-‹U+202E›710")):
-        card = approval.render(Shown(record_of(target=host, via=host)))
+        card = approval.render_approval_card(ApprovalCardView(record_of(target=host, via=host)))
         assert f"`{code}`" in str(card.blocks)
         assert code in card.text
 
@@ -198,9 +198,9 @@ def test_a_homoglyph_or_a_turned_host_shows_its_codes() -> None:
 @settings(max_examples=100)
 def test_every_button_comes_back_as_what_it_was(host: str, state: State) -> None:
     record = record_of(target=host, state=state)
-    card = approval.render(Shown(record))
+    card = approval.render_approval_card(ApprovalCardView(record))
     for action_id in buttons(card):
-        assert approval.read(click(card, action_id)) == Click(BUTTONS[action_id], record.approval, record.digest)
+        assert approval.parse_card_click(click(card, action_id)) == CardClick(BUTTONS[action_id], record.approval, record.digest)
 
 
 @pytest.mark.parametrize(
@@ -208,75 +208,75 @@ def test_every_button_comes_back_as_what_it_was(host: str, state: State) -> None
     [
         {},
         {"actions": []},
-        {"actions": [{"action_id": approval.APPROVE}]},
+        {"actions": [{"action_id": approval.APPROVE_ACTION_ID}]},
         {"actions": [{"action_id": "gone", "value": "{}"}]},
-        {"actions": [{"action_id": approval.APPROVE, "value": "apr-1"}]},
-        {"actions": [{"action_id": approval.APPROVE, "value": '{"approval":"apr-1","digest":"3fa9"}'}]},
-        {"actions": [{"action_id": approval.APPROVE, "value": '["apr-1"]'}]},
+        {"actions": [{"action_id": approval.APPROVE_ACTION_ID, "value": "apr-1"}]},
+        {"actions": [{"action_id": approval.APPROVE_ACTION_ID, "value": '{"approval":"apr-1","digest":"3fa9"}'}]},
+        {"actions": [{"action_id": approval.APPROVE_ACTION_ID, "value": '["apr-1"]'}]},
     ],
 )
 def test_a_click_of_an_older_card_is_stale(payload: dict[str, Any]) -> None:
-    with pytest.raises(Stale, match="nothing was changed"):
-        approval.read(payload)
+    with pytest.raises(StaleCard, match="nothing was changed"):
+        approval.parse_card_click(payload)
 
 
 BY_STATE = {
-    State.PENDING: [approval.APPROVE, approval.REJECT, approval.EDIT],
-    State.APPROVED: [approval.REVOKE],
-    State.EXPIRED: [approval.ASK_AGAIN],
-    State.UNKNOWN: [approval.RAN, approval.NOT_RAN],
+    State.PENDING: [approval.APPROVE_ACTION_ID, approval.REJECT_ACTION_ID, approval.EDIT_ACTION_ID],
+    State.APPROVED: [approval.REVOKE_ACTION_ID],
+    State.EXPIRED: [approval.ASK_AGAIN_ACTION_ID],
+    State.UNKNOWN: [approval.RAN_ACTION_ID, approval.NOT_RAN_ACTION_ID],
 }
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_each_state_offers_what_can_be_done_in_it_and_mentions_only_while_it_waits(state: State) -> None:
     record = record_of(state=state, exit_status=1 if state is State.FAILED else None)
-    card = approval.render(Shown(record, GROUP, began=T0))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, began=T0))
     assert list(buttons(card)) == BY_STATE.get(state, [])
     assert ("<!subteam" in str(card.blocks)) == (state is State.PENDING)
     assert is_whole(card, record.action)
-    assert card.text.startswith(action_words.MARKS[state])
+    assert card.text.startswith(action_words.STATE_MARKS[state])
 
 
 @pytest.mark.parametrize(("remedy", "boots"), [("gpu_reset", False), ("reboot", True)])
 def test_a_running_action_whose_host_does_not_answer_says_so_and_not_that_it_runs(remedy: str, boots: bool) -> None:
     record = record_of(state=State.EXECUTING)
-    says = contact_says(replace(record.action, remedy=remedy), T0)
-    card = approval.render(Shown(record, GROUP, began=T0, held=says))
-    assert says.startswith(LOST_CONTACT)
+    says = format_contact_loss(replace(record.action, remedy=remedy), T0)
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, began=T0, held=says))
+    assert says.startswith(LOST_CONTACT_TEXT)
     assert ("reboot may take" in says) == boots
-    assert LOST_CONTACT in card.text
+    assert LOST_CONTACT_TEXT in card.text
     assert "Running" not in card.text + str(card.blocks)
-    assert action_words.standing(record, says)[1] == "lost contact"
-    assert contact_says(record.action, None) == ""
+    assert action_words.get_state_word(record, says)[1] == "lost contact"
+    assert format_contact_loss(record.action, None) == ""
 
 
 def test_slack_asks_once_more_with_host_and_command() -> None:
-    card = approval.render(Shown(record_of()))
-    ask = buttons(card)[approval.APPROVE]["confirm"]
+    card = approval.render_approval_card(ApprovalCardView(record_of()))
+    ask = buttons(card)[approval.APPROVE_ACTION_ID]["confirm"]
     assert ask["text"]["text"] == f"{approval.APPROVERS_ONLY} On gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0"
-    long = approval.render(Shown(record_of(command=("nvidia-smi", "x" * 400))))
-    assert "xx" not in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"], "a command is whole or not there"
-    assert "gpu-017" in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"]
+    long = approval.render_approval_card(ApprovalCardView(record_of(command=("nvidia-smi", "x" * 400))))
+    assert "xx" not in buttons(long)[approval.APPROVE_ACTION_ID]["confirm"]["text"]["text"], "a command is whole or not there"
+    assert "gpu-017" in buttons(long)[approval.APPROVE_ACTION_ID]["confirm"]["text"]["text"]
 
 
 def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
     for remedy, args in (("reboot", {}), ("drain_node", {"node": "gpu-017", "approval": "apr-000000000000"})):
-        assert approval.EDIT not in buttons(approval.render(Shown(record_of(remedy=remedy, args=args))))
-        with pytest.raises(Stale):
-            edit_modal.render(record_of(remedy=remedy, args=args))
+        assert approval.EDIT_ACTION_ID not in buttons(approval.render_approval_card(ApprovalCardView(record_of(remedy=remedy, args=args))))
+        with pytest.raises(StaleCard):
+            edit_modal.render_edit_form(record_of(remedy=remedy, args=args))
 
 
 def test_a_card_without_approvers_says_that_nobody_may_approve() -> None:
-    record = replace(record_of(), terms=Terms(frozenset(), 1))
-    card = approval.render(Shown(record, GROUP))
-    assert parts.NOBODY_MAY_APPROVE in str(card.blocks)
+    record = replace(record_of(), terms=ApprovalTerms(frozenset(), 1))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP))
+    assert parts.NOBODY_MAY_APPROVE_TEXT in str(card.blocks)
     assert not buttons(card)
     assert "<!subteam" not in str(card.blocks)
 
 
 def test_a_group_that_is_no_slack_id_is_not_mentioned() -> None:
-    card = approval.render(Shown(record_of(), "channel"))
+    card = approval.render_approval_card(ApprovalCardView(record_of(), "channel"))
     assert is_safe(card)
     assert "<!" not in re.sub(r"<!date[^>]*>", "", str(card.blocks))
 
@@ -284,7 +284,7 @@ def test_a_group_that_is_no_slack_id_is_not_mentioned() -> None:
 def test_votes_requester_and_clocks_are_told_by_name_and_in_utc() -> None:
     vote = Vote("apr-1", "d", f"{TEAM}:U0PRIYA", "approve", "2026-05-20T03:12:00+00:00", "x")
     record = record_of(votes=(vote,), quorum=2, requested_by=f"{TEAM}:U0OLGA")
-    card = approval.render(Shown(record, GROUP, {f"{TEAM}:U0PRIYA": "priya", f"{TEAM}:U0OLGA": "olga"}))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, {f"{TEAM}:U0PRIYA": "priya", f"{TEAM}:U0OLGA": "olga"}))
     words = str(card.blocks)
     for must in ("*priya* approved at 03:12:00 UTC", "1 of 2 approvals", "olga, who therefore cannot approve", "(03:10:00 UTC)"):
         assert must in words
@@ -293,11 +293,11 @@ def test_votes_requester_and_clocks_are_told_by_name_and_in_utc() -> None:
 
 def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> None:
     seen = [
-        ConditionSeen("no process uses this GPU", False, "4711"),
-        ConditionSeen("drained", None, "no route to host"),
-        ConditionSeen("same boot", True, ""),
+        ConditionResult("no process uses this GPU", False, "4711"),
+        ConditionResult("drained", None, "no route to host"),
+        ConditionResult("same boot", True, ""),
     ]
-    words = str(approval.render(Shown(record_of(), seen=seen, seen_at=T0)).blocks)
+    words = str(approval.render_approval_card(ApprovalCardView(record_of(), seen=seen, seen_at=T0)).blocks)
     for must in ("✗ no process uses this GPU · `4711`", "? drained · could not look", "✓ same boot (03:10 UTC)"):
         assert must in words
 
@@ -317,13 +317,13 @@ def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> 
 )
 def test_an_outcome_says_what_is_known(changes: dict[str, Any], words: str) -> None:
     record = record_of(state=State.DONE, **changes)
-    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
+    for card in (approval.render_approval_card(ApprovalCardView(record)), outcomes.render_outcome(ApprovalCardView(record))):
         assert words in str(card.blocks)
 
 
 def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_everywhere_alike() -> None:
     record = record_of(state=State.FAILED, exit_status=1, outcome="passes_now")
-    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
+    for card in (approval.render_approval_card(ApprovalCardView(record)), outcomes.render_outcome(ApprovalCardView(record))):
         assert card.text.startswith("🟡 Failed, and passes now")
         assert "no more" in str(card.blocks)
 
@@ -331,7 +331,7 @@ def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_every
 def test_a_command_that_failed_and_changed_nothing_is_told_as_both() -> None:
     """As where chronyd may not set the clock."""
     record = record_of(state=State.FAILED, exit_status=1, outcome="unchanged")
-    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
+    for card in (approval.render_approval_card(ApprovalCardView(record)), outcomes.render_outcome(ApprovalCardView(record))):
         assert card.text.startswith("❌ Failed, unchanged")
         assert "still there" in str(card.blocks)
 
@@ -339,7 +339,7 @@ def test_a_command_that_failed_and_changed_nothing_is_told_as_both() -> None:
 @pytest.mark.parametrize("state", list(State))
 def test_every_headline_names_its_host(state: State) -> None:
     record = record_of(remedy="reboot", args={}, command=("systemctl", "reboot"), devices=(), state=state)
-    card = approval.render(Shown(record))
+    card = approval.render_approval_card(ApprovalCardView(record))
     header = next(block for block in card.blocks if block["type"] == "header")
     assert record.action.target in header["text"]["text"]
 
@@ -347,7 +347,7 @@ def test_every_headline_names_its_host(state: State) -> None:
 def test_an_exclusive_check_shows_its_hosts_folded_and_what_it_runs() -> None:
     hosts = ",".join(f"gpu-{n:03}" for n in range(1, 65))
     record = record_of(remedy="run_check", args={"check": "nccl1"}, command=("nccl1",), target=hosts, via=hosts, devices=())
-    words = str(approval.render(Shown(record)).blocks)
+    words = str(approval.render_approval_card(ApprovalCardView(record)).blocks)
     assert "64 hosts: `gpu-[001-064]`" in words
     assert "all_reduce_perf" in words
 
@@ -363,38 +363,38 @@ def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
 @settings(max_examples=60)
 def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None:
     record = record_of(target=host, args={"bdf": host})
-    for view in (reject_modal.render(record), edit_modal.render(record)):
+    for view in (reject_modal.render_reject_form(record), edit_modal.render_edit_form(record)):
         assert not view_problems(view)
-    said = reject_modal.read(submitted(reject_modal.render(record), **{reject_modal.REASON: " busy "}))
+    said = reject_modal.parse_reject_form(submitted(reject_modal.render_reject_form(record), **{reject_modal.REASON_BLOCK_ID: " busy "}))
     assert (said.approval, said.digest, said.reason) == (record.approval, record.digest, "busy")
-    edit = edit_modal.read(submitted(edit_modal.render(record), **{edit_modal.FIELD + "bdf": "0000:c7:00.0"}))
+    edit = edit_modal.parse_edit_form(submitted(edit_modal.render_edit_form(record), **{edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}))
     assert (edit.approval, edit.digest, edit.values) == (record.approval, record.digest, {"bdf": "0000:c7:00.0"})
 
 
 def test_forms_say_under_each_field_what_to_mend() -> None:
     with pytest.raises(BadForm) as empty:
-        reject_modal.read(submitted(reject_modal.render(record_of())))
-    assert set(empty.value.problems) == {reject_modal.REASON}
+        reject_modal.parse_reject_form(submitted(reject_modal.render_reject_form(record_of())))
+    assert set(empty.value.problems) == {reject_modal.REASON_BLOCK_ID}
     record = record_of(remedy="kill_gpu_process", args={"pid": "1", "ticks": "2", "signal": "TERM"})
-    view = edit_modal.render(record)
-    wrong = edit_modal.read(submitted(view, **{edit_modal.FIELD + "pid": "-1", edit_modal.FIELD + "signal": "HUP"}))
+    view = edit_modal.render_edit_form(record)
+    wrong = edit_modal.parse_edit_form(submitted(view, **{edit_modal.FIELD_ID_PREFIX + "pid": "-1", edit_modal.FIELD_ID_PREFIX + "signal": "HUP"}))
     with pytest.raises(BadForm) as bad:
-        edit_modal.check(wrong, record.action)
-    assert set(bad.value.problems) == {edit_modal.FIELD + "pid", edit_modal.FIELD + "signal"}
-    later = edit_modal.refused(record.action, "pid='7': must be a living process; ticks=3: changed")
-    assert set(later.problems) == {edit_modal.FIELD + "pid", edit_modal.FIELD + "ticks"}
-    assert set(edit_modal.refused(record.action, "the host is away").problems) == {edit_modal.FIELD + "pid"}
-    with pytest.raises(Stale):
-        edit_modal.check(replace(wrong, values={"pid": "1"}), record.action)
-    for read in (reject_modal.read, edit_modal.read):
-        with pytest.raises(Stale):
+        edit_modal.validate_edit(wrong, record.action)
+    assert set(bad.value.problems) == {edit_modal.FIELD_ID_PREFIX + "pid", edit_modal.FIELD_ID_PREFIX + "signal"}
+    later = edit_modal.build_edit_error(record.action, "pid='7': must be a living process; ticks=3: changed")
+    assert set(later.problems) == {edit_modal.FIELD_ID_PREFIX + "pid", edit_modal.FIELD_ID_PREFIX + "ticks"}
+    assert set(edit_modal.build_edit_error(record.action, "the host is away").problems) == {edit_modal.FIELD_ID_PREFIX + "pid"}
+    with pytest.raises(StaleCard):
+        edit_modal.validate_edit(replace(wrong, values={"pid": "1"}), record.action)
+    for read in (reject_modal.parse_reject_form, edit_modal.parse_edit_form):
+        with pytest.raises(StaleCard):
             read({"view": {"private_metadata": json.dumps({"approval": "a"}), "state": {"values": {}}, "blocks": []}})
 
 
 def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() -> None:
-    span = text.moment(datetime(2026, 5, 20, 3, 10, tzinfo=UTC))
-    assert text.show((span,), 200) == "<!date^1779246600^{time_secs}|2026-05-20 03:10:00 UTC>"
-    assert text.utc(datetime(2026, 5, 20, 3, 10, tzinfo=UTC)) == "03:10:00 UTC"
+    span = text.format_slack_date(datetime(2026, 5, 20, 3, 10, tzinfo=UTC))
+    assert text.render_line((span,), 200) == "<!date^1779246600^{time_secs}|2026-05-20 03:10:00 UTC>"
+    assert text.format_utc_time(datetime(2026, 5, 20, 3, 10, tzinfo=UTC)) == "03:10:00 UTC"
 
 
 @pytest.mark.parametrize(
@@ -407,28 +407,28 @@ def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() 
     ],
 )
 def test_the_card_says_what_takes_it_back(remedy: str, undo: str, said: str) -> None:
-    assert said in action_words.undo(replace(action(), remedy=remedy, undo=undo))
+    assert said in action_words.describe_undo(replace(action(), remedy=remedy, undo=undo))
 
 
 def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     fault = FaultCondition(
         "GPU.X", "gpu-017", "the clocks of gpu5 are low", ("gpu.clock.app",), ("gpu-017/gpu5",), ("smi",), "8d3a1c52-0b1f", "read", reads=1
     )
-    card = approval.render(Shown(record_of(fault=fault)))
+    card = approval.render_approval_card(ApprovalCardView(record_of(fault=fault)))
     (held,) = [line for line in strings(card.blocks) if "Must hold" in line]
     assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
-    alone = strings(approval.render(Shown(record_of(fault=fault), seen=[ConditionSeen("no process uses this GPU", True, "")])).blocks)
+    alone = strings(approval.render_approval_card(ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])).blocks)
     assert "*Must still hold:* the clocks of gpu5 are low (read again by smi)" in alone
     several = replace(fault, reads=3, lasts="boot")
-    assert "told by smi; stands for boot 8d3a1c52" in "".join(strings(approval.render(Shown(record_of(fault=several))).blocks))
+    assert "told by smi; stands for boot 8d3a1c52" in "".join(strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks))
 
 
 def test_a_command_of_several_lines_is_shown_as_lines() -> None:
     script = "for unit in a b; do\n  systemctl stop $unit\ndone"
-    words = str(approval.render(Shown(record_of(command=("sh", "-c", script)))).blocks[2:5])
+    words = str(approval.render_approval_card(ApprovalCardView(record_of(command=("sh", "-c", script)))).blocks[2:5])
     assert "do↵\\n··systemctl stop $unit↵\\ndone" in words
-    assert text.exact_pre("a↵\nb") != text.exact_pre("a\nb")
-    assert text.exact_pre("a·b") != text.exact_pre("a  b")
+    assert text.exact_code_block("a↵\nb") != text.exact_code_block("a\nb")
+    assert text.exact_code_block("a·b") != text.exact_code_block("a  b")
 
 
 def process_facts(**attrs: Any) -> list[Fact]:
@@ -446,8 +446,8 @@ def process_facts(**attrs: Any) -> list[Fact]:
 
 def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
-    known = process.known_of(record.action, process_facts())
-    card = approval.render(Shown(record, GROUP, known=known))
+    known = process.build_process_rows(record.action, process_facts())
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     words = str(card.blocks)
     for said in ("*alice*", "*1 d 1 h*", "*4711*", "*61,234 MiB*", "its parent is gone", "python3 train.py"):
         assert said in words
@@ -455,27 +455,27 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
     assert fits(card)
     assert is_whole(card, record.action)
     elsewhere = [replace(fact, host="gpu-018") for fact in process_facts()]
-    assert "alice" not in str(process.known_of(record.action, elsewhere))
-    assert process.known_of(record.action, elsewhere) != ()
-    assert process.known_of(record_of().action, process_facts()) == ()
+    assert "alice" not in str(process.build_process_rows(record.action, elsewhere))
+    assert process.build_process_rows(record.action, elsewhere) != ()
+    assert process.build_process_rows(record_of().action, process_facts()) == ()
 
 
 @given(HOSTILE, HOSTILE)
 @example("", "\U00010c00")
 def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
-    card = approval.render(Shown(record, GROUP, known=process.known_of(record.action, process_facts(user=user, args=args * 9))))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=process.build_process_rows(record.action, process_facts(user=user, args=args * 9))))
     assert is_safe(card)
     assert fits(card)
     assert is_whole(card, record.action)
 
 
-OLD = Deletes(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 41875931136, "train", 6000 + n) for n in range(5)))
+OLD = DeletePreview(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 41875931136, "train", 6000 + n) for n in range(5)))
 
 
 def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_files() -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    card = approval.render(Shown(record, GROUP, known=files.known_of(OLD)))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=files.build_file_rows(OLD)))
     words = "".join(strings(card.blocks))
     assert "*3,214 files, 117 GiB*" in words
     for n in range(3):
@@ -487,19 +487,19 @@ def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_file
 def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
     for seen, said in (
-        (Deletes(why="its node kit is older than this question"), "*could not be read*: its node kit is older"),
+        (DeletePreview(why="its node kit is older than this question"), "*could not be read*: its node kit is older"),
         (replace(OLD, whole=False), "*at least 3,214 files, 117 GiB*"),
-        (Deletes(), "*no file is "),
+        (DeletePreview(), "*no file is "),
     ):
-        assert said in "".join(strings(approval.render(Shown(record, GROUP, known=files.known_of(seen))).blocks))
+        assert said in "".join(strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=files.build_file_rows(seen))).blocks))
 
 
 @given(HOSTILE, HOSTILE)
 @example("", "\u0606")
 def test_what_a_tenant_calls_a_file_breaks_no_card(path: str, owner: str) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    known = json.loads(json.dumps(files.known_of(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
-    card = approval.render(Shown(record, GROUP, known=known))
+    known = json.loads(json.dumps(files.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     assert is_safe(card)
     assert fits(card)
     assert is_whole(card, record.action)

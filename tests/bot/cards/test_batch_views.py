@@ -13,35 +13,35 @@ from bot.cards import text
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import parts, shared_card, tally, waiting, whole
 from bot.cards.approvals import row as approval_row
-from bot.cards.approvals.card import Shown
-from bot.cards.blocks import Card, weight
-from bot.cards.buttons import Stale
-from bot.slack.outgoing.shared_cards import MOST
+from bot.cards.approvals.card import ApprovalCardView
+from bot.cards.blocks import Card, count_text_chars
+from bot.cards.buttons import StaleCard
+from bot.slack.outgoing.shared_cards import MAX_ACTIONS_PER_CARD
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from tests.bot.cards.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
-from tools.acting.conditions import ConditionSeen
+from tools.acting.conditions import ConditionResult
 from tools.ledger import record as ledger
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import Counted, Record, Terms, Vote
+from tools.ledger.record import VoteResult, ActionRecord, ApprovalTerms, Vote
 from tools.ledger.states import State
 
 pytestmark = pytest.mark.slow
 
 
-IDLE = ConditionSeen("no process uses this GPU", True, "")
+IDLE = ConditionResult("no process uses this GPU", True, "")
 
 
-def rows_of(count: int, **changes: Any) -> list[Record]:
+def rows_of(count: int, **changes: Any) -> list[ActionRecord]:
     """Actions of one remedy on as many hosts."""
     return [
         record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), approval=f"apr-{n:012x}", **changes) for n in range(1, count + 1)
     ]
 
 
-def render(records: list[Record], brakes: Brakes | None = None, **more: Any) -> Card:
-    return shared_card.render([Shown(record, GROUP, **more) for record in records], brakes or Brakes())
+def render(records: list[ActionRecord], brakes: Brakes | None = None, **more: Any) -> Card:
+    return shared_card.render_shared_card([ApprovalCardView(record, GROUP, **more) for record in records], brakes or Brakes())
 
 
 def sections(card: Card) -> list[str]:
@@ -61,7 +61,7 @@ def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
     card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
     for record in records:
         [row] = [words for words in sections(card) if f"`{record.action.target}` · *" in words]
-        assert f"```\n{approval.command(record.action)}\n```" in row
+        assert f"```\n{approval.format_command(record.action)}\n```" in row
         assert f"`{record.digest[:16]}…`" in row
         assert "*pending*" in row
         assert "✓ 1 of 1 precondition holds" in row
@@ -74,7 +74,7 @@ def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
 def test_a_command_that_is_the_same_for_all_stands_once_and_each_host_is_a_line() -> None:
     records = rows_of(4)
     card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
-    command = f"```\n{approval.command(records[0].action)}\n```"
+    command = f"```\n{approval.format_command(records[0].action)}\n```"
     assert sections(card).count(command) == 1
     for record in records:
         assert f"✋ `{record.action.target}` · *pending* `{record.digest[:16]}…`" in sections(card)
@@ -86,8 +86,8 @@ def test_a_command_that_is_the_same_for_all_stands_once_and_each_host_is_a_line(
 
 def test_a_host_whose_precondition_does_not_hold_says_so_in_its_own_row() -> None:
     first, second = rows_of(2)
-    busy = ConditionSeen("no process uses this GPU", False, "4711")
-    card = shared_card.render([Shown(first, GROUP, seen=[IDLE]), Shown(second, GROUP, seen=[busy])], Brakes())
+    busy = ConditionResult("no process uses this GPU", False, "4711")
+    card = shared_card.render_shared_card([ApprovalCardView(first, GROUP, seen=[IDLE]), ApprovalCardView(second, GROUP, seen=[busy])], Brakes())
     [row] = [words for words in sections(card) if "`gpu-002` ·" in words]
     assert "✗ no process uses this GPU · `4711`" in row
     assert "• no process uses this GPU" in str(card.blocks)
@@ -95,7 +95,7 @@ def test_a_host_whose_precondition_does_not_hold_says_so_in_its_own_row() -> Non
 
 
 def test_where_two_must_approve_it_is_said_once_and_votes_are_counted_in_the_rows() -> None:
-    two = Terms(APPROVERS, 2, group="h100", group_size=60)
+    two = ApprovalTerms(APPROVERS, 2, group="h100", group_size=60)
     first, second = (replace(record, terms=two) for record in rows_of(2))
     voted = replace(second, votes=(Vote("a", "d", f"{TEAM}:U0PRIYA", "approve", "2026-05-20T03:12:00+00:00", "x"),))
     card = render([first, voted])
@@ -129,7 +129,7 @@ def test_each_row_offers_what_its_own_state_allows() -> None:
 )
 def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], held: str, word: str) -> None:
     first, second = rows_of(2)
-    card = shared_card.render([Shown(replace(first, **changes), GROUP, held=held), Shown(second, GROUP)], Brakes())
+    card = shared_card.render_shared_card([ApprovalCardView(replace(first, **changes), GROUP, held=held), ApprovalCardView(second, GROUP)], Brakes())
     assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
 
 
@@ -140,14 +140,14 @@ def test_a_precondition_that_the_host_found_otherwise_is_told_as_such() -> None:
 
 
 def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_other() -> None:
-    records = rows_of(MOST)
+    records = rows_of(MAX_ACTIONS_PER_CARD)
     records[2] = replace(records[2], state=State.EXPIRED)
     records[3] = replace(records[3], state=State.DONE, outcome="passes_now")
     pending = [record for record in records if record.state is State.PENDING]
     [button] = [
-        e for b in render(records).blocks if b["type"] == "actions" for e in b["elements"] if e["action_id"] == approval.APPROVE_ALL
+        e for b in render(records).blocks if b["type"] == "actions" for e in b["elements"] if e["action_id"] == approval.APPROVE_ALL_ACTION_ID
     ]
-    click = approval.read({"actions": [button]})
+    click = approval.parse_card_click({"actions": [button]})
     assert click.each == tuple((record.approval, record.digest) for record in pending)
     assert button["text"]["text"] == f"Approve all {len(pending)}"
     told = button["confirm"]["text"]["text"]
@@ -156,24 +156,24 @@ def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_oth
 
 
 def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
-    long = [replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MOST)]
-    told = str(shared_card._told(long))
+    long = [replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MAX_ACTIONS_PER_CARD)]
+    told = str(shared_card._format_dialog_text(long))
     assert "h200-rack-07-row-b-gpu-[001-010]" in told
     far = [replace(row, action=replace(row.action, target=f"{'x' * 90}{n}y{n * 7}z")) for n, row in enumerate(long)]
-    told = shared_card._told(far)
+    told = shared_card._format_dialog_text(far)
     assert "xx" not in told
 
 
 def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -> None:
     one_left = [rows_of(2)[0], replace(rows_of(2)[1], state=State.DENIED)]
-    nobody = [replace(record, terms=Terms(frozenset(), 1)) for record in rows_of(3)]
+    nobody = [replace(record, terms=ApprovalTerms(frozenset(), 1)) for record in rows_of(3)]
     for records in (one_left, nobody):
-        assert approval.APPROVE_ALL not in str(render(records).blocks)
-    assert parts.NOBODY_MAY_APPROVE in str(render(nobody).blocks)
+        assert approval.APPROVE_ALL_ACTION_ID not in str(render(records).blocks)
+    assert parts.NOBODY_MAY_APPROVE_TEXT in str(render(nobody).blocks)
 
 
 def test_the_brakes_are_told_before_anybody_presses() -> None:
-    group = Terms(APPROVERS, 1, group="h200", group_size=8)
+    group = ApprovalTerms(APPROVERS, 1, group="h200", group_size=8)
     words = str(render([replace(record, terms=group) for record in rows_of(6)]).blocks)
     for brake in (("1 host of `h200`",), ("3 hosts of h200", "10 min", "breaker"), ("4 hosts", "60 min")):
         assert [line for line in words.split("⚠") if all(part in line for part in brake)], brake
@@ -185,7 +185,7 @@ def test_the_brakes_are_told_before_anybody_presses() -> None:
     assert "breaker" not in few
 
 
-@given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE, STATES), min_size=2, max_size=MOST), st.booleans())
+@given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE, STATES), min_size=2, max_size=MAX_ACTIONS_PER_CARD), st.booleans())
 @settings(max_examples=80)
 def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list[tuple[str, str, str, State]], voted: bool) -> None:
     made = [
@@ -198,28 +198,28 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
     kept = within(made, votes)
     if len(kept) < 2:
         return
-    seen = [ConditionSeen(kept[0].says or "idle", None, kept[0].says)] * 4
-    queued = waiting.Queued(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
+    seen = [ConditionResult(kept[0].says or "idle", None, kept[0].says)] * 4
+    queued = waiting.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
     shown = [
-        Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued) for record in kept
+        ApprovalCardView(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued) for record in kept
     ]
-    card = shared_card.render(shown, Brakes())
+    card = shared_card.render_shared_card(shown, Brakes())
     assert is_safe(card)
     assert fits(card)
-    words = sections(shared_card.render(shown, Brakes()))
+    words = sections(shared_card.render_shared_card(shown, Brakes()))
     for record in kept:
-        ran = unescaped(text.exact_pre(approval.command(record.action)))
-        [row] = [one for one in words if f"`{text.exact(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
-        assert ran in row or (ran in words and len({approval.command(other.action) for other in kept}) == 1)
-    assert not view_problems(view := whole.render(kept))
+        ran = unescaped(text.exact_code_block(approval.format_command(record.action)))
+        [row] = [one for one in words if f"`{text.escape_ambiguous(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
+        assert ran in row or (ran in words and len({approval.format_command(other.action) for other in kept}) == 1)
+    assert not view_problems(view := whole.render_all_actions(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 
 
-def within(made: list[Record], votes: tuple[Vote, ...]) -> list[Record]:
+def within(made: list[ActionRecord], votes: tuple[Vote, ...]) -> list[ActionRecord]:
     """As many as one card takes."""
-    kept, used = list[Record](), 0
+    kept, used = list[ActionRecord](), 0
     for record in made:
-        if used + (size := approval_row.weight(record.action)) <= approval_row.ROOM:
+        if used + (size := approval_row.count_row_chars(record.action)) <= approval_row.MAX_ROWS_CHARS:
             kept, used = [*kept, replace(record, votes=votes)], used + size
     return kept
 
@@ -227,12 +227,12 @@ def within(made: list[Record], votes: tuple[Vote, ...]) -> list[Record]:
 def test_ten_ordinary_actions_share_one_card() -> None:
     clocks = ("sh", "-c", 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac', "reset-clocks", "0000:9b:00.0")
     for command in (clocks, ("systemctl", "restart", "nvidia-fabricmanager.service"), ("nvidia-smi", "-pl", "700")):
-        records = rows_of(MOST, command=command)
-        assert sum(approval_row.weight(record.action) for record in records) <= approval_row.ROOM
-        card = render(records, seen=[ConditionSeen("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
+        records = rows_of(MAX_ACTIONS_PER_CARD, command=command)
+        assert sum(approval_row.count_row_chars(record.action) for record in records) <= approval_row.MAX_ROWS_CHARS
+        card = render(records, seen=[ConditionResult("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
         assert fits(card)
-        assert sum(map(weight, card.blocks)) <= 12_000
-        assert approval.APPROVE_ALL in str(card.blocks)
+        assert sum(map(count_text_chars, card.blocks)) <= 12_000
+        assert approval.APPROVE_ALL_ACTION_ID in str(card.blocks)
 
 
 @given(st.lists(HOSTILE, min_size=2, max_size=6))
@@ -247,7 +247,7 @@ def test_every_button_comes_back_with_the_action_of_its_own_row(hosts: list[str]
     known = {record.approval: record.digest for record in made}
     for block in (card.blocks[place] for place in places):
         for element in block["elements"]:
-            click = approval.read({"actions": [element]})
+            click = approval.parse_card_click({"actions": [element]})
             assert known[click.approval] == click.digest
             assert all(known[name] == digest for name, digest in click.each)
     rows = [card.blocks[place]["elements"][0]["value"] for place in places[:-1]]
@@ -259,22 +259,22 @@ def test_every_button_comes_back_with_the_action_of_its_own_row(hosts: list[str]
     ["{}", '{"each":[]}', '{"each":[["apr-1"]]}', '{"each":[["apr-1","short"]]}', '{"approval":"apr-1","digest":"x"}', "[]", "7"],
 )
 def test_a_broken_click_about_several_is_stale(value: str) -> None:
-    with pytest.raises(Stale):
-        approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": value}]})
-    many = json.dumps({"each": [[f"apr-{n}", "0" * 64] for n in range(approval.MOST_EACH + 1)]})
-    with pytest.raises(Stale):
-        approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": many}]})
+    with pytest.raises(StaleCard):
+        approval.parse_card_click({"actions": [{"action_id": approval.APPROVE_ALL_ACTION_ID, "value": value}]})
+    many = json.dumps({"each": [[f"apr-{n}", "0" * 64] for n in range(approval.MAX_ACTIONS_PER_BUTTON + 1)]})
+    with pytest.raises(StaleCard):
+        approval.parse_card_click({"actions": [{"action_id": approval.APPROVE_ALL_ACTION_ID, "value": many}]})
 
 
 def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
     records = rows_of(9, state=State.APPROVED)
-    votes = [Counted(record.approval, record) for record in records[:6]]
+    votes = [VoteResult(record.approval, record) for record in records[:6]]
     votes += [
-        Counted("apr-x", records[6], ledger.TooLate(ledger.TooLate.__doc__)),
-        Counted("apr-y", records[7], ledger.OwnRequest("yours")),
+        VoteResult("apr-x", records[6], ledger.TooLate(ledger.TooLate.__doc__)),
+        VoteResult("apr-y", records[7], ledger.OwnRequest("yours")),
     ]
-    votes += [Counted("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
-    card = tally.render(votes)
+    votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
+    card = tally.render_vote_summary(votes)
     assert card.text == "6 approved, 1 expired, 1 you asked for, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):

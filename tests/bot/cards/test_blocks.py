@@ -10,7 +10,7 @@ from slack_sdk.models.blocks import PlanBlock, TaskCardBlock
 
 from bot.cards import blocks, text
 from deploy.sandbox.slack.workspace.blockkit import problems
-from kb.redact import visible
+from kb.redact import show_invisible
 
 pytestmark = pytest.mark.slow
 
@@ -52,14 +52,14 @@ def unparsed(block: object) -> list[str]:
 
 def without_pairs(shown: str) -> str:
     """As it reads without the pairs that set names from right to left apart; half a pair stays, and is hidden."""
-    return re.sub(f"{text.APART}([^{text.APART}{text.TOGETHER}]*){text.TOGETHER}", r"\1", shown)
+    return re.sub(f"{text.ISOLATE_START}([^{text.ISOLATE_START}{text.ISOLATE_END}]*){text.ISOLATE_END}", r"\1", shown)
 
 
 def is_safe(shown: str, *, literal: bool = False) -> bool:
     entities = re.sub(r"&(?!(?:amp|lt|gt);)" if literal else r"&(amp|lt|gt);", "", shown)
     ours = without_pairs(shown)
     live = re.search(r"(?i)https?://|ftp://", shown)
-    return not re.search(r"[<>&]", entities) and visible(ours) == ours and not live
+    return not re.search(r"[<>&]", entities) and show_invisible(ours) == ours and not live
 
 
 def accepted(block: blocks.Block) -> bool:
@@ -67,7 +67,7 @@ def accepted(block: blocks.Block) -> bool:
     parsed = SlackBlock.parse(block)
     assert parsed is not None
     parsed.validate_json()
-    return all(text.size(t) <= blocks.SECTION for t in texts(block))
+    return all(text.count_utf16_units(t) <= blocks.MAX_SECTION_CHARS for t in texts(block))
 
 
 @given(HOSTILE, HOSTILE)
@@ -76,25 +76,25 @@ def test_no_text_escapes_from_any_shape_and_every_shape_fits(one: str, two: str)
     shapes = [
         blocks.header(one),
         blocks.section((text.bold(one), " ", two), (text.code(two), one), (text.italic(one),)),
-        blocks.say(one, two),
-        blocks.quote([one, two] * 30),
+        blocks.line_section(one, two),
+        blocks.code_section([one, two] * 30),
         blocks.fields([(one, (two,)), (two, (text.bold(one),))] * 8),
         blocks.context(*[(one, two)] * 12),
         blocks.actions(blocks.button(one, "a.b", "v", ask=blocks.confirm(one, two, one))),
-        blocks.field_input("x", one, blocks.select({one: [("v", two)]}), hint=two),
+        blocks.input_block("x", one, blocks.select({one: [("v", two)]}), hint=two),
     ]
     for block in shapes:
         assert accepted(block)
         assert all(is_safe(shown, literal=shown in unparsed(block)) for shown in texts(block))
-    made = blocks.card(one + two, shapes)
+    made = blocks.build_card(one + two, shapes)
     assert is_safe(made.text, literal=True)
-    assert text.size(made.text) <= blocks.FALLBACK
+    assert text.count_utf16_units(made.text) <= blocks.MAX_FALLBACK_CHARS
 
 
 @given(HOSTILE)
 @settings(max_examples=100)
 def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
-    shown = text.pre([row, row], 3000)
+    shown = text.code_block([row, row], 3000)
     assert shown.count("`") == 6
     assert shown.startswith("```\n")
     assert shown.endswith("\n```")
@@ -103,43 +103,43 @@ def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
 @given(st.lists(HOSTILE, max_size=6), st.integers(60, 400))
 @settings(max_examples=100)
 def test_lines_keep_to_their_limit(rows: list[str], limit: int) -> None:
-    assert text.size(text.stack([(text.bold(row), row) for row in rows], limit)) <= limit
-    assert text.size(text.pre(rows, limit)) <= limit
+    assert text.count_utf16_units(text.render_lines([(text.bold(row), row) for row in rows], limit)) <= limit
+    assert text.count_utf16_units(text.code_block(rows, limit)) <= limit
 
 
 def test_a_cut_says_how_much_it_cut() -> None:
-    assert text.show(("a" * 500,), 100).endswith("… (+413)")
-    assert text.pre([str(n) for n in range(5000)], 3000).endswith("more lines\n```")
+    assert text.render_line(("a" * 500,), 100).endswith("… (+413)")
+    assert text.code_block([str(n) for n in range(5000)], 3000).endswith("more lines\n```")
 
 
 def test_hidden_characters_are_shown_by_their_code() -> None:
-    assert text.show(("gpu\u202e017\u200b",), 100) == "gpu‹U+202E›017‹U+200B›"
+    assert text.render_line(("gpu\u202e017\u200b",), 100) == "gpu‹U+202E›017‹U+200B›"
 
 
 def test_ampersand_is_escaped_before_the_brackets() -> None:
-    assert text.show(("<a&b>",), 100) == "&lt;a&amp;b&gt;"
+    assert text.render_line(("<a&b>",), 100) == "&lt;a&amp;b&gt;"
 
 
 def test_addresses_in_logs_cannot_be_clicked() -> None:
     assert (
-        text.pre(["see HTTPS://evil.example and tcp://gpu-017:29500"], 3000)
+        text.code_block(["see HTTPS://evil.example and tcp://gpu-017:29500"], 3000)
         == "```\nsee hxxps://evil.example and tcp[:]//gpu-017:29500\n```"
     )
 
 
 def test_quoted_emphasis_and_emoji_codes_mean_nothing() -> None:
-    assert text.show(("*Approved* by `root` :white_check_mark: at 03:10:00",), 200) == "∗Approved∗ by ˋrootˋ ꞉white_check_mark: at 03:10:00"
+    assert text.render_line(("*Approved* by `root` :white_check_mark: at 03:10:00",), 200) == "∗Approved∗ by ˋrootˋ ꞉white_check_mark: at 03:10:00"
 
 
 def test_only_a_group_id_can_be_mentioned() -> None:
-    assert text.show((text.mention_group("S024BE7LH"),), 100) == "<!subteam^S024BE7LH>"
+    assert text.render_line((text.mention_group("S024BE7LH"),), 100) == "<!subteam^S024BE7LH>"
     for wrong in ("channel", "S1>|<!here", ""):
         with pytest.raises(text.BadId):
             text.mention_group(wrong)
 
 
 def test_a_link_goes_to_our_own_thread_only() -> None:
-    shown = text.show((text.thread_link("T1AA", "C1AA", "1700000000.000100", "GPU <lost> | here"),), 400)
+    shown = text.render_line((text.thread_link("T1AA", "C1AA", "1700000000.000100", "GPU <lost> | here"),), 400)
     assert shown == "<https://app.slack.com/client/T1AA/C1AA/thread/C1AA-1700000000.000100|GPU &lt;lost&gt; ¦ here>"
     with pytest.raises(text.BadId):
         text.thread_link("T1AA", "C1AA", "1|evil", "x")
@@ -156,14 +156,14 @@ def test_ids_and_values_are_refused_rather_than_cut() -> None:
 @settings(max_examples=60)
 def test_a_card_of_any_size_fits_and_keeps_its_buttons(lines: int, rows: int, width: int) -> None:
     buttons = [blocks.actions(blocks.button("x", f"a.{n}", "v")) for n in range(rows)]
-    fitted = blocks.fit([blocks.header("top"), *[blocks.say("y" * width)] * lines, *buttons])
-    assert len(fitted) <= blocks.MOST_BLOCKS
-    assert sum(map(blocks.weight, fitted)) <= blocks.MOST_TEXT
+    fitted = blocks.fit_blocks([blocks.header("top"), *[blocks.line_section("y" * width)] * lines, *buttons])
+    assert len(fitted) <= blocks.MAX_BLOCKS
+    assert sum(map(blocks.count_text_chars, fitted)) <= blocks.MAX_MESSAGE_CHARS
     assert [block for block in fitted if block["type"] == "actions"] == buttons
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    fitted = blocks.fit([blocks.header("top"), *[blocks.divider()] * 80])
+    fitted = blocks.fit_blocks([blocks.header("top"), *[blocks.divider()] * 80])
     assert len(fitted) == 50
     assert fitted[-1]["elements"][0]["text"] == "… 32 more parts of this card are not shown"
 
@@ -176,15 +176,15 @@ def test_a_choice_of_any_length_is_split_under_headings() -> None:
 
 
 def test_a_typographers_space_is_a_space_on_a_card() -> None:
-    assert text.show(("job\u00a04711\u2009:",), 100) == "job 4711 :"
-    assert text.pre(["job\u00a04711"], 100) == "```\njob 4711\n```"
+    assert text.render_line(("job\u00a04711\u2009:",), 100) == "job 4711 :"
+    assert text.code_block(["job\u00a04711"], 100) == "```\njob 4711\n```"
 
 
 def test_a_plan_is_what_slack_takes_and_the_same_in_lines() -> None:
-    made = blocks.card("x", [blocks.plan("Step 2 of 2", [("Drain <gpu-001>", "complete"), ("Reset " + "x" * 400, "in_progress")])])
+    made = blocks.build_card("x", [blocks.plan("Step 2 of 2", [("Drain <gpu-001>", "complete"), ("Reset " + "x" * 400, "in_progress")])])
     [plan] = made.blocks
     tasks = [TaskCardBlock(**{k: v for k, v in task.items() if k != "type"}) for task in plan["tasks"]]
     assert PlanBlock(title=plan["title"], tasks=tasks).to_dict()["tasks"][0]["status"] == "complete"
     assert problems(list(made.blocks), "message") == []
-    [lines] = blocks.plainly(made).blocks
+    [lines] = blocks.replace_plan_blocks(made).blocks
     assert lines["text"]["text"].startswith("*Step 2 of 2*\n● Drain ‹gpu-001›\n◐ Reset xxx")

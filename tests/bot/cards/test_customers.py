@@ -9,20 +9,20 @@ from typing import Any, get_args
 import pytest
 
 from bot.cards.customers import inside, living, waits
-from bot.cards.customers.answers import ANSWERS, Answered, answer
-from bot.cards.customers.drivers import with_drivers
-from bot.cards.customers.phrases import PHRASES, phrase
-from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view, nothing_known
-from bot.cards.customers.waits import WaitsShown
+from bot.cards.customers.answers import ANSWER_BY_INTENT, AnswerKind, render_answer
+from bot.cards.customers.drivers import add_driver_versions
+from bot.cards.customers.phrases import PHRASES, get_phrase
+from bot.cards.customers.view import TenantViewContext, TenantView, TenantStage, TenantState, TenantCause, build_tenant_view, get_no_slot_values
+from bot.cards.customers.waits import WaitingTenantView
 from graph.conversation.intents import Intent
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, SIDE, Attachment, Evidence, FileSource, Hypothesis, Incident, Item, Ladder, Ticket
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, SIDE_KEY, Attachment, Evidence, FileSource, Hypothesis, IncidentState, InboxItem, Remediation, HandoffTicket
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
 from tools.fact import Fact
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +36,8 @@ SECRETS = ("globex", "gpu-001", "leaf-7", "scontrol", "priya", "0.99", "U0PRIYA"
 
 
 def stored(
-    *causes: Hypothesis, ladders: Sequence[Ladder] = (), ticket: Ticket | None = None, lifecycle: str = "open", **report: Any
-) -> IncidentRows:
+    *causes: Hypothesis, ladders: Sequence[Remediation] = (), ticket: HandoffTicket | None = None, lifecycle: str = "open", **report: Any
+) -> IncidentView:
     """An incident as it stands after a turn, with a good deal of the inside in it."""
     told = Report(item="i", outcome="diagnosed" if causes else "no_fault", headline="leaf-7 at priya", root_causes=causes, **report)
     state: dict[str, Any] = {
@@ -48,7 +48,7 @@ def stored(
         "said": [{"user": "U0PRIYA", "text": "globex has it too", "at": NOW.isoformat()}],
         **({"ticket": ticket.model_dump(mode="json")} if ticket else {}),
     }
-    return IncidentRows(Incident(**state))  # type: ignore[typeddict-item]  # as read from the store
+    return IncidentView(IncidentState(**state))  # type: ignore[typeddict-item]  # as read from the store
 
 
 def cause(label: str, *hosts: str, evidence: Sequence[Evidence] = ()) -> Hypothesis:
@@ -57,12 +57,12 @@ def cause(label: str, *hosts: str, evidence: Sequence[Evidence] = ()) -> Hypothe
     )
 
 
-def view_of(rows: IncidentRows, language: str = "en", **more: Any) -> CustomerView:
-    return customer_view(rows, CustomerReader(OWN, WORDS, language), **more)
+def view_of(rows: IncidentView, language: str = "en", **more: Any) -> TenantView:
+    return build_tenant_view(rows, TenantViewContext(OWN, WORDS, language), **more)
 
 
-def text_of(view: CustomerView) -> str:
-    card = living.render(view)
+def text_of(view: TenantView) -> str:
+    card = living.render_tenant_card(view)
     return json.dumps([card.text, card.blocks], ensure_ascii=False)
 
 
@@ -74,11 +74,11 @@ def test_every_phrase_stands_in_every_language_with_the_same_slots() -> None:
 
 
 def test_every_stage_and_state_has_its_phrase_and_its_mark() -> None:
-    for stage in get_args(Stage):
-        assert phrase(stage)
-        assert living.MARKS[stage]
-    for state in filter(None, get_args(State)):
-        assert phrase(f"state_{state}")
+    for stage in get_args(TenantStage):
+        assert get_phrase(stage)
+        assert living.STAGE_MARKS[stage]
+    for state in filter(None, get_args(TenantState)):
+        assert get_phrase(f"state_{state}")
 
 
 def test_a_customers_mistake_is_answered_with_their_line_the_change_and_how_to_see_it() -> None:
@@ -109,19 +109,19 @@ def test_a_fault_of_ours_names_their_node_and_the_line_to_start_without_it_and_n
 
 @pytest.mark.parametrize("hosts", [2, 300, 999, 1500])
 def test_the_line_to_start_again_with_is_never_cut(hosts: int) -> None:
-    ours = (TheirCause(WORDS.cause(FALLEN, "en"), True, ("gpu-0000",)),)
+    ours = (TenantCause(WORDS.get_cause_words(FALLEN, "en"), True, ("gpu-0000",)),)
     avoid = tuple(f"gpu-{2 * n:04d}" for n in range(hosts))
-    card = living.render(CustomerView("inc-aaaaaa", "ours", "received", ours, avoid))
+    card = living.render_tenant_card(TenantView("inc-aaaaaa", "ours", "received", ours, avoid))
     monospace = [text[4:-4] for block in card.blocks if (text := block.get("text", {}).get("text", "")).startswith("```")]
     line = "".join(row.removesuffix("\\") for row in monospace)
-    assert tuple(expand(line.removeprefix("--exclude="))) == avoid
+    assert tuple(expand_host_range(line.removeprefix("--exclude="))) == avoid
     assert "…" not in line
 
 
 def test_more_machines_than_a_line_takes_are_counted_and_no_part_of_them_is_pasted() -> None:
-    ours = (TheirCause(WORDS.cause(FALLEN, "en"), True, ("a",)),)
+    ours = (TenantCause(WORDS.get_cause_words(FALLEN, "en"), True, ("a",)),)
     avoid = tuple(f"gpu-{2 * n:04d}" for n in range(4000))
-    said = text_of(CustomerView("inc-aaaaaa", "ours", "received", ours, avoid))
+    said = text_of(TenantView("inc-aaaaaa", "ours", "received", ours, avoid))
     assert "--exclude" not in said
     assert "4000 of your machines" in said
 
@@ -142,23 +142,23 @@ def test_a_cause_above_the_nodes_names_no_place() -> None:
     assert not [word for word in SECRETS if word in said]
 
 
-def ladder(**more: Any) -> Ladder:
-    return Ladder(id="l", label=FALLEN, target="gpu-003", approval="apr-1", **more)
+def ladder(**more: Any) -> Remediation:
+    return Remediation(id="l", label=FALLEN, target="gpu-003", approval="apr-1", **more)
 
 
 @pytest.mark.parametrize(
     ("rows", "state"),
     [
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()]), "received"),
-        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()], ticket=Ticket(state="taken", taken_by="U0PRIYA")), "taken"),
-        (stored(cause(FALLEN, "gpu-003"), ticket=Ticket(state="waiting", taken_by="U0PRIYA")), "waiting"),
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()], ticket=HandoffTicket(state="taken", taken_by="U0PRIYA")), "taken"),
+        (stored(cause(FALLEN, "gpu-003"), ticket=HandoffTicket(state="waiting", taken_by="U0PRIYA")), "waiting"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(drained=True)]), "repairing"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(waiting_for="proof")], lifecycle="watching"), "proved"),
         (stored(ladders=[ladder(outcome="cured")], lifecycle="watching"), "proved"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(outcome="cured")], lifecycle="closed"), "closed"),
     ],
 )
-def test_our_side_is_told_by_how_far_it_is(rows: IncidentRows, state: str) -> None:
+def test_our_side_is_told_by_how_far_it_is(rows: IncidentView, state: str) -> None:
     assert view_of(rows).state == state
 
 
@@ -171,41 +171,41 @@ def test_at_most_three_questions_are_asked_and_nobody_else_is_named() -> None:
     assert view.stage == "asked"
     assert view.questions == ("q_which", "q_log", "q_since")
     said = text_of(view)
-    assert phrase("q_log") in said
+    assert get_phrase("q_log") in said
     assert not [word for word in SECRETS if word in said]
 
 
 def test_unknown_names_of_others_and_of_nobody_read_alike() -> None:
-    view = CustomerView("inc-aaaaaa", "healthy", unknown_hosts=("gpu-001", "gpu-999"))
-    assert phrase("unknown_hosts", names="gpu-001, gpu-999") in text_of(view)
+    view = TenantView("inc-aaaaaa", "healthy", unknown_hosts=("gpu-001", "gpu-999"))
+    assert get_phrase("unknown_hosts", names="gpu-001, gpu-999") in text_of(view)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("state", get_args(State))
-@pytest.mark.parametrize("stage", get_args(Stage))
-def test_every_card_fits_at_its_extreme(stage: Stage, state: State, language: str) -> None:
-    said = WORDS.cause(IFNAME, language)
+@pytest.mark.parametrize("state", get_args(TenantState))
+@pytest.mark.parametrize("stage", get_args(TenantStage))
+def test_every_card_fits_at_its_extreme(stage: TenantStage, state: TenantState, language: str) -> None:
+    said = WORDS.get_cause_words(IFNAME, language)
     hosts = tuple(f"gpu-{n:03d}" for n in range(0, 999, 2))
-    many = tuple(TheirCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
-    view = CustomerView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, hosts, language)
-    asked = [answer(kind, view, hosts, hosts) for kind in get_args(Answered)]
-    for card in (living.render(view), living.asked(view), *asked):
+    many = tuple(TenantCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
+    view = TenantView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, hosts, language)
+    asked = [render_answer(kind, view, hosts, hosts) for kind in get_args(AnswerKind)]
+    for card in (living.render_tenant_card(view), living.render_progress_answer(view), *asked):
         assert len(card.blocks) <= 50
         assert all(len(block["text"]["text"]) <= 3000 for block in card.blocks if block["type"] == "section" and "text" in block)
         assert "<!channel>" not in json.dumps(card.blocks)
 
 
 def test_a_button_carries_its_incident_and_is_read_back() -> None:
-    buttons = [element for block in living.render(view_of(stored())).blocks if block["type"] == "actions" for element in block["elements"]]
+    buttons = [element for block in living.render_tenant_card(view_of(stored())).blocks if block["type"] == "actions" for element in block["elements"]]
     for button in buttons:
-        pressed = living.read({"actions": [{"action_id": button["action_id"], "value": button["value"]}]})
+        pressed = living.parse_tenant_click({"actions": [{"action_id": button["action_id"], "value": button["value"]}]})
         assert pressed.incident == "inc-aaaaaa"
     assert {button["action_id"] for button in buttons} <= set(living.BUTTONS)
 
 
 def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
     words = "<!channel> *bold* <@U0PRIYA> ```code``` " + "long " * 1000
-    for card in (inside.root("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]), inside.quoted("acme", words, [])):
+    for card in (inside.render_root_message("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]), inside.render_tenant_message("acme", words, [])):
         said = json.dumps(card.blocks)
         assert "<!channel>" not in said
         assert "<@U0PRIYA>" not in said
@@ -215,7 +215,7 @@ def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
 def test_a_customer_reads_the_names_that_they_gave_their_hosts() -> None:
     silent = [{"host": "gpu-004", "check": "all", "why": "no answer"}]
     rows = stored(cause(FALLEN, "gpu-003", "gpu-001"), could_not_look=silent)
-    view = customer_view(rows, CustomerReader(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
+    view = build_tenant_view(rows, TenantViewContext(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
     assert (view.causes[0].hosts, view.avoid, view.silent) == (("train-01",), ("train-01",), ("train-02",))
     assert "--exclude=train-01" in text_of(view)
     assert "gpu-0" not in text_of(view)
@@ -225,20 +225,20 @@ def test_a_line_of_their_job_names_their_hosts_as_they_do() -> None:
     line, source = "[gpu-003:12] gpu-0031 gpu-004.local: refused by gpu-003-ib0", FileSource(uid=3001, job="812", nodes="gpu-[003-004]")
     seen = [Evidence(host="gpu-003", check="joblog", key="job.error", line=line, source=source)]
     rows = stored(cause(IFNAME, "gpu-003", evidence=seen))
-    view = customer_view(rows, CustomerReader(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
+    view = build_tenant_view(rows, TenantViewContext(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
     assert view.causes[0].shows == ("[train-01:12] gpu-0031 train-02.local: refused by gpu-003-ib0",)
 
 
 @pytest.mark.parametrize("why", ["binary", "too_large", "refused", "too_long"])
-@pytest.mark.parametrize("side", [CUSTOMER, ""])
+@pytest.mark.parametrize("side", [TENANT_SIDE, ""])
 def test_a_file_of_theirs_that_was_not_read_is_said_and_one_of_ours_is_not(why: str, side: str) -> None:
     given = Attachment(name="core <!here>.bin", size=9, unread="" if why == "too_long" else why)  # type: ignore[arg-type]  # of the table
-    item = Item(id="i", kind="mention", incident="inc-aaaaaa", at=NOW, attachments=(given,), data={SIDE: side})
+    item = InboxItem(id="i", kind="mention", incident="inc-aaaaaa", at=NOW, attachments=(given,), data={SIDE_KEY: side})
     rows = stored(files=[{"name": given.name, "size": 9, "unread": why}, {"name": "of-somebody-else.log", "unread": why}])
-    view = view_of(IncidentRows(Incident(**{**rows.stored, "item": item.model_dump(mode="json")})))
-    for card in (living.render(view), living.moved(view), *(living.looked_again(view, broken=broken) for broken in (True, False))):
+    view = view_of(IncidentView(IncidentState(**{**rows.stored, "item": item.model_dump(mode="json")})))
+    for card in (living.render_tenant_card(view), living.render_update(view), *(living.render_recheck_result(view, broken=broken) for broken in (True, False))):
         said = json.dumps([card.text, card.blocks])
-        assert ("I could not read core" in said) is (side == CUSTOMER)
+        assert ("I could not read core" in said) is (side == TENANT_SIDE)
         assert "<!here>" not in said
         assert "of-somebody-else" not in said
     assert "of-somebody-else" not in text_of(view)
@@ -249,14 +249,14 @@ def test_a_block_says_the_oldest_driver_of_their_own_machines() -> None:
         return [Fact("smi", "driver.version", driver, host=host), Fact("smi", "driver.cuda_version", cuda, host=host)]
 
     facts = [*drivers("gpu-003", "570.148.08", "12.8"), *drivers("gpu-004", "535.161.08", "12.2"), *drivers("gpu-001", "470.1.1", "11.4")]
-    known = with_drivers(nothing_known, facts, OWN)
+    known = add_driver_versions(get_no_slot_values, facts, OWN)
     assert known("any", ()) == {"driver": "535.161.08", "cuda": "12.2"}
     assert known("any", ("gpu-003",)) == {"driver": "570.148.08", "cuda": "12.8"}
-    assert with_drivers(nothing_known, drivers("gpu-003", "$(rm)", "N/A"), OWN)("any", ()) == {}
+    assert add_driver_versions(get_no_slot_values, drivers("gpu-003", "$(rm)", "N/A"), OWN)("any", ()) == {}
 
 
-def answered(intent: Intent, view: CustomerView, *hosts: str, unknown: Sequence[str] = ()) -> str:
-    card = answer(ANSWERS[intent], view, hosts, unknown)
+def answered(intent: Intent, view: TenantView, *hosts: str, unknown: Sequence[str] = ()) -> str:
+    card = render_answer(ANSWER_BY_INTENT[intent], view, hosts, unknown)
     return json.dumps([card.text, card.blocks], ensure_ascii=False)
 
 
@@ -269,7 +269,7 @@ def test_why_is_answered_by_what_their_own_job_shows_and_by_no_secret_of_ours() 
 
 
 def test_a_machine_is_told_as_it_was_seen_and_never_called_sound_unseen() -> None:
-    view = CustomerView("inc-aaaaaa", "healthy", hosts=("gpu-003", "gpu-004"), silent=("gpu-004",))
+    view = TenantView("inc-aaaaaa", "healthy", hosts=("gpu-003", "gpu-004"), silent=("gpu-004",))
     assert "found so far with gpu-003." in answered(Intent.HOST_STATE, view, "gpu-003")
     assert "did not answer me: gpu-004" in answered(Intent.HOST_STATE, view, "gpu-004")
     assert "gpu-007: not looked at" in answered(Intent.HOST_STATE, view, "gpu-007")
@@ -277,14 +277,14 @@ def test_a_machine_is_told_as_it_was_seen_and_never_called_sound_unseen() -> Non
     assert "found so far with gpu-003." in everything
     assert "did not answer me: gpu-004" in everything
     assert "no such machine of yours: gpu-001" in answered(Intent.HOST_STATE, view, unknown=["gpu-001"])
-    early = answered(Intent.HOST_STATE, CustomerView("inc-aaaaaa", "received", hosts=("gpu-003",)), "gpu-003")
+    early = answered(Intent.HOST_STATE, TenantView("inc-aaaaaa", "received", hosts=("gpu-003",)), "gpu-003")
     assert "nothing found" not in early
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_question_with_an_answer_has_one_in_every_language(language: str) -> None:
     view = view_of(stored(cause(FALLEN, "gpu-004")), language)
-    for intent in ANSWERS:
+    for intent in ANSWER_BY_INTENT:
         assert len(answered(intent, view, "gpu-004")) > 20
 
 
@@ -292,14 +292,14 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
 
 
 def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
-    rows = [WaitsShown(f"t{n} <!here>", 5000, f"inc-{n}", T0, "mentions", T0, "@channel *all* hangs " * 400) for n in range(40)]
-    shown = waits.rows(rows)
-    assert [block["type"] for block in shown] == ["section", "actions"] * waits.MOST + ["context"]
+    rows = [WaitingTenantView(f"t{n} <!here>", 5000, f"inc-{n}", T0, "mentions", T0, "@channel *all* hangs " * 400) for n in range(40)]
+    shown = waits.render_waiting_tenants(rows)
+    assert [block["type"] for block in shown] == ["section", "actions"] * waits.MAX_TENANTS + ["context"]
     assert "35 more customers" in str(shown[-1])
     assert "<!here>" not in str(shown)
     assert all(len(block["text"]["text"]) < 600 for block in shown if block["type"] == "section")
-    assert [block["type"] for block in waits.rows(rows[:1], buttons=False)] == ["section"]
-    assert waits.rows([]) == []
+    assert [block["type"] for block in waits.render_waiting_tenants(rows[:1], buttons=False)] == ["section"]
+    assert waits.render_waiting_tenants([]) == []
 
 
 TAKEN_OUT = [

@@ -9,8 +9,8 @@ from slack_sdk.models.blocks import Block as SlackBlock
 
 from bot.cards.blocks import Block, Card
 from bot.cards.customers import answers, inside, living, waits
-from bot.cards.customers.view import CustomerView, Stage, State, TheirCause
-from bot.cards.text import APART, TOGETHER, names_apart, show
+from bot.cards.customers.view import TenantView, TenantStage, TenantState, TenantCause
+from bot.cards.text import ISOLATE_START, ISOLATE_END, isolate_rtl_words, render_line
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
@@ -34,36 +34,36 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def views(name: str, hosts: int, language: str) -> list[CustomerView]:
+def views(name: str, hosts: int, language: str) -> list[TenantView]:
     """Every stage and state, with this name in every place."""
     named = tuple(f"{name}{n:03}" for n in range(hosts))
     causes = (
-        TheirCause(WORDS.cause(FALLEN, language), True, named),
-        TheirCause(WORDS.cause(IFNAME, language), False, named, (name, name * 3), f"export X={name}"),
+        TenantCause(WORDS.get_cause_words(FALLEN, language), True, named),
+        TenantCause(WORDS.get_cause_words(IFNAME, language), False, named, (name, name * 3), f"export X={name}"),
     )
     asks = ("q_which", "q_log", "q_since")
     return [
-        CustomerView(
+        TenantView(
             "inc-1", stage, state, causes, named, asks, named, name, named, named, language, back % 2 > 0, back % 2 < 1, back % 3 < 1
         )
-        for back, (stage, state) in enumerate([*((one, "") for one in get_args(Stage)), *(("people", one) for one in get_args(State))])
+        for back, (stage, state) in enumerate([*((one, "") for one in get_args(TenantStage)), *(("people", one) for one in get_args(TenantState))])
     ]
 
 
 def cards(name: str, hosts: int, language: str) -> dict[str, Card]:
     told: dict[str, Card] = {
-        "root": inside.root("inc-1", name, "C0ACME", name * 20, [name] * 12),
-        "quoted": inside.quoted(name, name * 20, [name]),
-        "noted": inside.noted(name or "–"),
-        "as they see": inside.as_they_see(name, "C0OPS"),
-        "told": inside.told(name, name or "–", fetched=True),
-        "from people": living.from_people(name or "–", language),
+        "root": inside.render_root_message("inc-1", name, "C0ACME", name * 20, [name] * 12),
+        "quoted": inside.render_tenant_message(name, name * 20, [name]),
+        "noted": inside.render_note(name or "–"),
+        "as they see": inside.render_visibility_note(name, "C0OPS"),
+        "told": inside.render_sent_message(name, name or "–", fetched=True),
+        "from people": living.render_operator_message(name or "–", language),
     }
     for number, view in enumerate(views(name, hosts, language)):
-        told[f"living {number}"], told[f"moved {number}"] = living.render(view), living.moved(view)
-        told[f"why {number}"], told[f"asked {number}"] = living.why(view, when=True), living.asked(view, name or "–")
-    for kind in get_args(answers.Answered):
-        told[kind] = answers.answer(kind, view, view.hosts[:3], view.hosts)
+        told[f"living {number}"], told[f"moved {number}"] = living.render_tenant_card(view), living.render_update(view)
+        told[f"why {number}"], told[f"asked {number}"] = living.render_explanation(view, when=True), living.render_progress_answer(view, name or "–")
+    for kind in get_args(answers.AnswerKind):
+        told[kind] = answers.render_answer(kind, view, view.hosts[:3], view.hosts)
     return told
 
 
@@ -81,10 +81,10 @@ def test_every_card_is_one_that_slack_takes(name: str, hosts: int, language: str
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_the_form_and_the_line_of_those_who_wait_are_too(name: str) -> None:
-    form = inside.form("inc-1", name, name * 20)
+    form = inside.render_tell_form("inc-1", name, name * 20)
     assert not view_problems(form)
-    row = waits.WaitsShown(name, 128, "inc-1", T0, "mentions", T0, name * 20)
-    listed = waits.rows([row] * 7)
+    row = waits.WaitingTenantView(name, 128, "inc-1", T0, "mentions", T0, name * 20)
+    listed = waits.render_waiting_tenants([row] * 7)
     assert not problems(listed, "home")
     quiet(listed, name)
 
@@ -94,32 +94,32 @@ def quiet(listed: list[Block], what: str) -> None:
     said = json.dumps(listed, ensure_ascii=False)
     for loud in ("<!channel>", "<@U0EVIL>", "<https://evil", "<!here>", "\u202e", "\u2066"):
         assert loud not in said, (what, loud)
-    assert said.count(APART) == said.count(TOGETHER), what
+    assert said.count(ISOLATE_START) == said.count(ISOLATE_END), what
 
 
 @pytest.mark.parametrize("name", [HEBREW, ARABIC])
 def test_a_name_from_right_to_left_stands_apart_in_its_sentence(name: str) -> None:
-    view = CustomerView("inc-1", "asked", unknown_hosts=(name,))
-    for card in (living.render(view), answers.answer("machines", view, (), (name,))):
-        assert f"{APART}{name}{TOGETHER}." in json.dumps(card.blocks, ensure_ascii=False), card
-    assert APART in json.dumps(inside.quoted(name, "hangs", []).blocks, ensure_ascii=False)
+    view = TenantView("inc-1", "asked", unknown_hosts=(name,))
+    for card in (living.render_tenant_card(view), answers.render_answer("machines", view, (), (name,))):
+        assert f"{ISOLATE_START}{name}{ISOLATE_END}." in json.dumps(card.blocks, ensure_ascii=False), card
+    assert ISOLATE_START in json.dumps(inside.render_tenant_message(name, "hangs", []).blocks, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(
     ("text", "apart"),
     [
         ("gpu-017 hangs.", "gpu-017 hangs."),
-        (f"see {HEBREW}.", f"see {APART}{HEBREW}{TOGETHER}."),
-        (f"“{HEBREW}”, then", f"“{APART}{HEBREW}{TOGETHER}”, then"),
-        (f"{HEBREW} {ARABIC} and gpu-1", f"{APART}{HEBREW} {ARABIC}{TOGETHER} and gpu-1"),
+        (f"see {HEBREW}.", f"see {ISOLATE_START}{HEBREW}{ISOLATE_END}."),
+        (f"“{HEBREW}”, then", f"“{ISOLATE_START}{HEBREW}{ISOLATE_END}”, then"),
+        (f"{HEBREW} {ARABIC} and gpu-1", f"{ISOLATE_START}{HEBREW} {ARABIC}{ISOLATE_END} and gpu-1"),
     ],
 )
 def test_what_is_set_apart_is_the_name_alone(text: str, apart: str) -> None:
-    assert names_apart(text) == apart
+    assert isolate_rtl_words(text) == apart
 
 
 def test_a_line_that_is_cut_stays_whole_and_within_its_limit() -> None:
     for limit in range(40, 120):
-        shown = show((HEBREW * 30, "tail"), limit)
+        shown = render_line((HEBREW * 30, "tail"), limit)
         assert len(shown) <= limit
-        assert shown.count(APART) == shown.count(TOGETHER)
+        assert shown.count(ISOLATE_START) == shown.count(ISOLATE_END)

@@ -7,8 +7,8 @@ import pytest
 from bot.cards.incidents import details
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from graph.report import PlannedAction, Report
-from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, LogTemplate, Stats
+from graph.rows import IncidentView
+from graph.state import UnobservedCheck, Evidence, Hypothesis, IncidentState, LogDigest, LogTemplate, IncidentCosts
 from tests.bot.cards.test_views import shown
 from tools.fact import Fact
 
@@ -25,24 +25,24 @@ REPORT = Report(
     headline="GPU fell off the bus (gpu-017/gpu5)",
     root_causes=(FELL,),
     ruled_out=(Hypothesis(label="GPU.THERMAL.Slowdown", because="41 °C"),),
-    could_not_look=(Blind(host="gpu-018", check="ibstat", why="permission denied"),),
+    could_not_look=(UnobservedCheck(host="gpu-018", check="ibstat", why="permission denied"),),
     without_model="no key",
     by_hand=("Memory error on gpu-018: have it replaced",),
     actions=(ACTION,),
     logs=(LogDigest(name="train.log", lines=100, templates=(LogTemplate(text="rank <n> is stuck", count=3),)),),
 )
-STATE: Incident = {
+STATE: IncidentState = {
     "id": "inc-1",
     "report": REPORT.model_dump(mode="json"),
     "hypotheses": [Hypothesis(label="GPU.MEMORY.ECC", verdict="inconclusive", because="nobody could look").model_dump(mode="json")],
     "walk": {"log": [["GPU.BUS.Fell_Off", "confirmed", "rev ff"], ["USER", "pruned", ""]]},
-    "stats": Stats(hosts=4, checks=88, makespan_seconds=9, check_seconds=120, model_calls=2, usd=0.01).model_dump(),
+    "stats": IncidentCosts(hosts=4, checks=88, makespan_seconds=9, check_seconds=120, model_calls=2, usd=0.01).model_dump(),
     "facts": "ef" * 32,
 }
 
 
-def words(state: Incident, **more: str) -> str:
-    view = details.render(IncidentRows(state), TITLES, more.pop("boots", None) or {"gpu-017": "8d3a1c52"}, more.pop("shown", "x"))  # type: ignore[arg-type]  # one of them is a mapping
+def words(state: IncidentState, **more: str) -> str:
+    view = details.render_details(IncidentView(state), TITLES, more.pop("boots", None) or {"gpu-017": "8d3a1c52"}, more.pop("shown", "x"))  # type: ignore[arg-type]  # one of them is a mapping
     assert not view_problems(view)
     return shown(tuple(view["blocks"]))
 
@@ -70,13 +70,13 @@ def test_everything_that_is_known_is_there(said: str) -> None:
 
 
 def test_under_an_older_card_it_says_that_the_incident_went_on() -> None:
-    assert details.WENT_ON in words(STATE, shown="an earlier item")
-    assert details.WENT_ON not in words(STATE)
+    assert details.INCIDENT_WENT_ON_TEXT in words(STATE, shown="an earlier item")
+    assert details.INCIDENT_WENT_ON_TEXT not in words(STATE)
 
 
 def test_of_an_incident_without_a_report_it_says_that_there_is_nothing_yet() -> None:
-    with pytest.raises(details.NothingYet, match=str(details.NothingYet())):
-        details.render(IncidentRows({"id": "inc-1"}), TITLES, {}, "x")
+    with pytest.raises(details.NoReportYet, match=str(details.NoReportYet())):
+        details.render_details(IncidentView({"id": "inc-1"}), TITLES, {}, "x")
 
 
 def test_what_does_not_fit_is_counted() -> None:
@@ -91,4 +91,4 @@ def test_what_does_not_fit_is_counted() -> None:
 
 def test_the_boot_of_a_host_is_the_one_that_it_told_last() -> None:
     told = [Fact("env", "host.boot_id", boot, host="n1") for boot in ("old", "new")]
-    assert details.boots_of([*told, Fact("env", "gpu.count", 8, host="n1"), Fact("env", "host.boot_id", None, host="n2")]) == {"n1": "new"}
+    assert details.find_boot_ids([*told, Fact("env", "gpu.count", 8, host="n1"), Fact("env", "host.boot_id", None, host="n2")]) == {"n1": "new"}

@@ -9,19 +9,19 @@ from slack_sdk.models.views import View
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import outcomes, shared_card, whole
-from bot.cards.approvals.card import Shown
+from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card
 from bot.cards.incidents import details, diagnosis, progress, question, ticket
-from bot.cards.incidents.handoff import handoff
+from bot.cards.incidents.handoff import build_handoff
 from bot.cards.incidents.progress import ProgressCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from graph.report import Report, UnprovenCause
-from graph.rows import IncidentRows
-from graph.state import Blind, Conjecture, Evidence, Hypothesis, Incident, Stats
+from graph.rows import IncidentView
+from graph.state import UnobservedCheck, Conjecture, Evidence, Hypothesis, IncidentState, IncidentCosts
 from tests.bot.cards.test_approval_views import GROUP, record_of
-from tools.acting.conditions import ConditionSeen
+from tools.acting.conditions import ConditionResult
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import Record
+from tools.ledger.record import ActionRecord
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTILE = "<!channel> \u202eevil\u2066 🔥🔥 ``` *bold* &amp; <@U0EVIL> https://evil.example"
@@ -67,7 +67,7 @@ def report_of(text: str, hosts: int, lines: int) -> Report:
         headline=text,
         root_causes=causes,
         ruled_out=causes,
-        could_not_look=tuple(Blind(host=name, check="smi", why=text) for name in names),
+        could_not_look=tuple(UnobservedCheck(host=name, check="smi", why=text) for name in names),
         questions=(text,) * min(hosts, 9),
         suggestions=(text,) * min(hosts, 9),
         likely=None if causes else UnprovenCause(label="GPU.BUS.Lost", p=0.7, by="reading", because=text[:160]),
@@ -79,29 +79,29 @@ def report_of(text: str, hosts: int, lines: int) -> Report:
     )
 
 
-def state_of(report: Report) -> Incident:
+def state_of(report: Report) -> IncidentState:
     return {"id": "i1", "report": report.model_dump(mode="json"), "brief": {"text": report.headline}, "ticket": {"state": "open"}}
 
 
-def records_of(text: str, hosts: int) -> list[Record]:
+def records_of(text: str, hosts: int) -> list[ActionRecord]:
     command = ("sh", "-c", text) if text else ("true",)
     return [record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), command=command, approval=f"apr-{n:012x}") for n in range(hosts)]
 
 
 def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
     report, records = report_of(text, hosts, lines), records_of(text, max(1, hosts))
-    seen = [ConditionSeen(text, ok, text) for ok in (True, False, None)]
-    shown = Shown(records[0], GROUP, seen=seen, seen_at=NOW, tail=[text] * lines, warning=text)
+    seen = [ConditionResult(text, ok, text) for ok in (True, False, None)]
+    shown = ApprovalCardView(records[0], GROUP, seen=seen, seen_at=NOW, tail=[text] * lines, warning=text)
     return {
-        "diagnosis": diagnosis.render("i1", report, Stats(hosts=hosts, checks=9)),
-        "answer": diagnosis.render("i1", report.model_copy(update={"reply": text or "–"})),
-        "progress": progress.render(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
-        "question": question.render(report.questions, report.suggestions),
-        "ticket": ticket.render(handoff(state_of(report))),
-        "approval": approval.render(shown),
-        "outcome": outcomes.render(shown),
-        "reminder": outcomes.remind(shown),
-        "several": shared_card.render([Shown(record, GROUP) for record in records_of(text[:100], 4)], Brakes()),  # a longer one has its own
+        "diagnosis": diagnosis.render_diagnosis("i1", report, IncidentCosts(hosts=hosts, checks=9)),
+        "answer": diagnosis.render_diagnosis("i1", report.model_copy(update={"reply": text or "–"})),
+        "progress": progress.render_progress(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
+        "question": question.render_question_card(report.questions, report.suggestions),
+        "ticket": ticket.render_ticket(build_handoff(state_of(report))),
+        "approval": approval.render_approval_card(shown),
+        "outcome": outcomes.render_outcome(shown),
+        "reminder": outcomes.render_reminder(shown),
+        "several": shared_card.render_shared_card([ApprovalCardView(record, GROUP) for record in records_of(text[:100], 4)], Brakes()),  # a longer one has its own
     }
 
 
@@ -125,8 +125,8 @@ def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -
 @pytest.mark.parametrize(("hosts", "lines"), [(0, 0), (3, 200), (60, 8)])
 def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
     views = [
-        details.render(IncidentRows(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
-        whole.render(records_of(text, max(1, hosts))[:20]),
+        details.render_details(IncidentView(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
+        whole.render_all_actions(records_of(text, max(1, hosts))[:20]),
     ]
     for view in views:
         assert not view_problems(view)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bot.cards.incidents.home import OpenIncident
-from bot.cards.personal.fleet import MOST_GROUPS, GroupGlance, causes, glance, render
-from graph.ladders.held import Held
+from bot.cards.personal.fleet import MAX_GROUPS, GroupSummary, count_causes, summarize_groups, render_fleet
+from graph.ladders.held import DrainedNode
 from tests.support.clock import T0
 
 GROUPS = {"train": [f"gpu-{n:03}" for n in range(1, 9)], "rack-2": ["gpu-007", "gpu-008"], "spare": ["gpu-099"]}
@@ -14,19 +14,19 @@ ONE = OpenIncident("i2", "open", T0, hosts=("gpu-001", "elsewhere"))
 
 def held_row() -> OpenIncident:
     closed = OpenIncident("i3", "closed", T0, hosts=("gpu-002",))
-    return replace(closed, held=(Held("l1", "gpu-003", "GPU.BUS.Lost", "", None, ""),))
+    return replace(closed, held=(DrainedNode("l1", "gpu-003", "GPU.BUS.Lost", "", None, ""),))
 
 
 def test_hosts_are_counted_once_and_closed_incidents_only_by_what_they_hold() -> None:
-    assert glance(GROUPS, [TWO, ONE, held_row()]) == [
-        GroupGlance("train", 8, 2, 2, 1),
-        GroupGlance("rack-2", 2, 1, 1, 0),
-        GroupGlance("spare", 1, 0, 0, 0),
+    assert summarize_groups(GROUPS, [TWO, ONE, held_row()]) == [
+        GroupSummary("train", 8, 2, 2, 1),
+        GroupSummary("rack-2", 2, 1, 1, 0),
+        GroupSummary("spare", 1, 0, 0, 0),
     ]
 
 
 def test_what_nobody_reported_is_not_called_well() -> None:
-    words = str(render(glance(GROUPS, [TWO, ONE, held_row()]), [], 30))
+    words = str(render_fleet(summarize_groups(GROUPS, [TWO, ONE, held_row()]), [], 30))
     assert "8 hosts · 🔴 2 in 2 open incidents · ⛔ 1 held by us" in words
     assert "1 host · in no open incident" in words
     assert "No cause was proven." in words
@@ -35,14 +35,14 @@ def test_what_nobody_reported_is_not_called_well() -> None:
 
 def test_causes_are_counted_once_an_incident_and_the_commonest_come_first() -> None:
     labels = [("GPU.BUS.Lost", "GPU.BUS.Lost"), ("GPU.BUS.Lost",), ("SITE.Own",), ()]
-    assert causes(labels, {"GPU.BUS.Lost": "GPU fell off"}) == [("GPU fell off", 2), ("SITE.Own", 1)]
+    assert count_causes(labels, {"GPU.BUS.Lost": "GPU fell off"}) == [("GPU fell off", 2), ("SITE.Own", 1)]
 
 
 def test_many_groups_and_causes_are_bounded_and_names_of_strangers_are_words() -> None:
     many = {f"<!channel> {n}": ["h"] for n in range(500)}
-    shown = render(glance(many, []), [(f"cause {n}", 1) for n in range(90)], 30, oldest=100)
+    shown = render_fleet(summarize_groups(many, []), [(f"cause {n}", 1) for n in range(90)], 30, oldest=100)
     assert len(shown) == 2
-    assert f"… and {500 - MOST_GROUPS} more groups" in str(shown)
+    assert f"… and {500 - MAX_GROUPS} more groups" in str(shown)
     assert "<!channel>" not in str(shown)
     assert "Counted over the oldest 100 incidents." in str(shown)
-    assert render([], None, 30) == []
+    assert render_fleet([], None, 30) == []

@@ -11,16 +11,16 @@ from rich.console import Console
 
 from bot.cards.blocks import Card
 from bot.cards.incidents import details, diagnosis
-from bot.settings import load
-from bot.terminal.document import document
-from bot.terminal.report import report_text
-from bot.terminal.shared import looking, stage_of
+from bot.settings import load_settings
+from bot.terminal.document import build_diagnosis_document
+from bot.terminal.report import render_report
+from bot.terminal.shared import open_command_world, open_stage
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.reading import counts
-from graph.reading.files import handed_in
+from graph.reading.files import build_attachment
 from graph.report import Report
-from graph.rows import IncidentRows
-from graph.state import Incident, Item, ItemKind, Stats
+from graph.rows import IncidentView
+from graph.state import IncidentState, InboxItem, InboxItemKind, IncidentCosts
 from tools.fact import Fact, Status
 
 pytestmark = pytest.mark.slow
@@ -32,20 +32,20 @@ CASES = Path(__file__).parents[2] / "bench" / "cases"
 @pytest.mark.parametrize(
     ("stats", "looked", "cost"),
     [
-        (Stats(hosts=4, checks=88, makespan_seconds=12.4), "4 hosts looked at with 88 checks", "88 checks on 4 hosts in 12 s"),
-        (Stats(hosts=1, checks=1, makespan_seconds=0.42), "1 host looked at with 1 check", "1 check on 1 host in 0.4 s"),
+        (IncidentCosts(hosts=4, checks=88, makespan_seconds=12.4), "4 hosts looked at with 88 checks", "88 checks on 4 hosts in 12 s"),
+        (IncidentCosts(hosts=1, checks=1, makespan_seconds=0.42), "1 host looked at with 1 check", "1 check on 1 host in 0.4 s"),
         (
-            Stats(hosts=4, silent=1, checks=88, makespan_seconds=60),
+            IncidentCosts(hosts=4, silent=1, checks=88, makespan_seconds=60),
             "3 of 4 hosts looked at with 88 checks",
             "88 checks on 3 of 4 hosts in 60 s",
         ),
-        (Stats(hosts=4, silent=4, checks=4, makespan_seconds=20), "4 hosts asked, none answered", "4 checks on 0 of 4 hosts in 20 s"),
-        (Stats(hosts=1, silent=1, checks=1, makespan_seconds=20), "1 host asked, and it did not answer", "1 check on 0 of 1 host in 20 s"),
-        (Stats(), "no host looked at", ""),
+        (IncidentCosts(hosts=4, silent=4, checks=4, makespan_seconds=20), "4 hosts asked, none answered", "4 checks on 0 of 4 hosts in 20 s"),
+        (IncidentCosts(hosts=1, silent=1, checks=1, makespan_seconds=20), "1 host asked, and it did not answer", "1 check on 0 of 1 host in 20 s"),
+        (IncidentCosts(), "no host looked at", ""),
     ],
 )
-def test_only_hosts_that_answered_count_as_looked_at(stats: Stats, looked: str, cost: str) -> None:
-    assert (counts.looked(stats), counts.cost(stats)) == (looked, cost)
+def test_only_hosts_that_answered_count_as_looked_at(stats: IncidentCosts, looked: str, cost: str) -> None:
+    assert (counts.format_coverage(stats), counts.format_cost(stats)) == (looked, cost)
 
 
 def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
@@ -53,12 +53,12 @@ def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
         Fact("smi", "gpu.count", 8, host="n1"), Fact("dmesg", "", status=Status.TIMEOUT, host="n1"), Fact("mods", "", status=Status.ABSENT, host="n2"),
         Fact("smi", "", status=Status.UNREACHABLE, host="n3"), Fact("dmesg", "", status=Status.DENIED, host="n3"), Fact("joblog", "job.error", "x"),
     ]  # fmt: skip
-    assert counts.silent_hosts(facts) == 1
+    assert counts.count_unobserved_hosts(facts) == 1
 
 
 @pytest.mark.parametrize(("p", "said"), [(0.0, "1 %"), (0.004, "1 %"), (0.934, "93 %"), (0.9999, "99 %"), (1.0, "99 %")])
 def test_nobody_is_told_a_hundred_percent(p: float, said: str) -> None:
-    assert counts.sure(p) == said
+    assert counts.format_confidence_percent(p) == said
 
 
 def chosen() -> list[Path]:
@@ -66,10 +66,10 @@ def chosen() -> list[Path]:
     return sorted([*CASES.glob("*-2.yaml"), CASES / "unseen-1.yaml"])
 
 
-def printed(state: Incident, report: Report) -> str:
+def printed(state: IncidentState, report: Report) -> str:
     console = Console(width=400, no_color=True)
     with console.capture() as captured:
-        console.print(report_text(state, report))
+        console.print(render_report(state, report))
     return captured.get()
 
 
@@ -83,31 +83,31 @@ def sure_in(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: path.stem)
 async def test_every_surface_says_the_same_numbers(path: Path) -> None:
-    stage = stage_of(path)
+    stage = open_stage(path)
     assert stage
-    async with looking(load(environ={}), None, stage) as world:
+    async with open_command_world(load_settings(environ={}), None, stage) as world:
         graph, at = build_incident_graph(InMemorySaver()), world.ports.clock.now()
-        files = tuple(handed_in(name, text) for name, text in stage.attachments)
-        items = [Item(id="1", kind="mention", incident="inc-1", at=at, text=stage.text, attachments=files)]
-        items += [Item(id=kind, kind=kind, incident="inc-1", at=at) for kind in ASKED]
-        reports, states = list[Report](), list[Incident]()
+        files = tuple(build_attachment(name, text) for name, text in stage.attachments)
+        items = [InboxItem(id="1", kind="mention", incident="inc-1", at=at, text=stage.text, attachments=files)]
+        items += [InboxItem(id=kind, kind=kind, incident="inc-1", at=at) for kind in ASKED]
+        reports, states = list[Report](), list[IncidentState]()
         for given in items:
             reports.append(await run_turn(graph, world.ports, given))
-            states.append(cast("Incident", (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values))
+            states.append(cast("IncidentState", (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values))
     report, state = reports[0], states[0]
-    stats = IncidentRows(state).stats
-    card, terminal, told = said_on(diagnosis.render("inc-1", report, stats)), printed(state, report), document(state, report)
-    assert counts.took(stats) in card
-    assert counts.cost(stats) in json.dumps(details.render(IncidentRows(state), {}, {}, report.item))
-    assert counts.cost(stats) in terminal
-    assert Stats.model_validate(told["stats"]) == stats
-    assert "looked at with" not in report.headline or counts.looked(stats) in report.headline
-    assert counts.looked(stats) in reports[1].reply
-    wanted = {counts.sure(row["confidence"]) for row in told["root_causes"]}
+    stats = IncidentView(state).stats
+    card, terminal, told = said_on(diagnosis.render_diagnosis("inc-1", report, stats)), printed(state, report), build_diagnosis_document(state, report)
+    assert counts.format_hosts_and_makespan(stats) in card
+    assert counts.format_cost(stats) in json.dumps(details.render_details(IncidentView(state), {}, {}, report.item))
+    assert counts.format_cost(stats) in terminal
+    assert IncidentCosts.model_validate(told["stats"]) == stats
+    assert "looked at with" not in report.headline or counts.format_coverage(stats) in report.headline
+    assert counts.format_coverage(stats) in reports[1].reply
+    wanted = {counts.format_confidence_percent(row["confidence"]) for row in told["root_causes"]}
     assert sure_in(card) == sure_in(terminal) == wanted
     assert sure_in(reports[1].reply) <= wanted
     ticket = states[2]["ticket"]["summary"]
     assert all(f"confirmed {said}" in ticket for said in wanted)
 
 
-ASKED: tuple[ItemKind, ...] = ("status", "hand_off")
+ASKED: tuple[InboxItemKind, ...] = ("status", "hand_off")

@@ -5,19 +5,19 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.alerts.alert import RawAlert, read_address, read_alert, tally
+from bot.alerts.alert import RawAlert, parse_link_address, parse_alert, count_alerts
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import read_alertmanager, read_told
+from bot.alerts.read import parse_alertmanager_webhook, parse_own_webhook
 from bot.cards import text
 from bot.cards.alerts import firing
 from bot.cards.incidents import details, diagnosis, living, rows
-from bot.cards.incidents.standing import SIGNS, IncidentStanding, standing
-from bot.slack.alerts.threads import card_of
-from graph.reasoning.moves import Mover
-from graph.reasoning.told import MOVERS
+from bot.cards.incidents.standing import STATUS_SIGNS, IncidentStatus, get_incident_status
+from bot.slack.alerts.threads import render_alert_card
+from graph.reasoning.moves import ShiftSource
+from graph.reasoning.told import SOURCE_TEXTS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
-from graph.rows import IncidentRows
-from graph.state import Evidence, Hypothesis, Stats
+from graph.rows import IncidentView
+from graph.state import Evidence, Hypothesis, IncidentCosts
 from tests.bot.cards.test_approval_views import fits, strings
 from tests.bot.cards.test_details import FELL, REPORT, STATE, TITLES
 from tools.fact import Fact, Status
@@ -38,9 +38,9 @@ from tools.fact import Fact, Status
 @pytest.mark.parametrize("make", [str, text.bold, text.italic], ids=["plain", "bold", "italic"])
 def test_an_address_keeps_its_colons_and_is_no_emoji(address: str, make: Any) -> None:
     for before, after in (("", ""), ("Reset the GPU at ", ""), ("NVRM: Xid (", "): 79"), ("at ", ", then :tada: it")):
-        shown = text.show((make(f"{before}{address}{after}"),), 500)
+        shown = text.render_line((make(f"{before}{address}{after}"),), 500)
         assert address in shown
-        assert not text.EMOJI.search("".join(shown.split("`")[::2])), "outside of code"
+        assert not text.EMOJI_PATTERN.search("".join(shown.split("`")[::2])), "outside of code"
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,19 @@ def test_an_address_keeps_its_colons_and_is_no_emoji(address: str, make: Any) ->
     ],
 )
 def test_what_is_no_address_is_not_code(words: str, shown: str) -> None:
-    assert text.show((words,), 500) == shown
+    assert text.render_line((words,), 500) == shown
 
 
 def test_a_cut_address_is_no_emoji() -> None:
     for room in range(40, 70):
-        shown = text.show(("x" * 20 + " 0000:9b:00.0 0000:9c:00.0 0000:9d:00.0",), room)
+        shown = text.render_line(("x" * 20 + " 0000:9b:00.0 0000:9c:00.0 0000:9d:00.0",), room)
         assert shown.count("`") % 2 == 0
-        assert not text.EMOJI.search("".join(shown.split("`")[::2]))
+        assert not text.EMOJI_PATTERN.search("".join(shown.split("`")[::2]))
 
 
 @pytest.mark.parametrize("line", ["<state>ERR!</state>", "  <gpu id='x'>", "Serial <x/>", "<?xml version='1.0'?>"])
 def test_markup_is_told_in_words_and_no_digest_stands_in_the_details(line: str) -> None:
-    shown = rows.evidence(
+    shown = rows.format_evidence(
         [Evidence(host="n1", check="smi", key="gpu.lost", line=line, says="nvidia-smi says that gpu5 is lost", sha256="ab" * 32)]
     )
     assert shown == ["n1 · smi", "  nvidia-smi says that gpu5 is lost"]
@@ -73,11 +73,11 @@ def test_markup_is_told_in_words_and_no_digest_stands_in_the_details(line: str) 
 
 @pytest.mark.parametrize("line", ["NVRM: Xid (PCI:0000:9b:00): 79", "a < b", "recv <rank 3>", "x" * 200])
 def test_any_other_line_stays_as_it_was_printed(line: str) -> None:
-    assert rows.evidence([Evidence(host="n1", check="dmesg", line=line, says="in words")]) == ["n1 · dmesg", f"  {line}"]
+    assert rows.format_evidence([Evidence(host="n1", check="dmesg", line=line, says="in words")]) == ["n1 · dmesg", f"  {line}"]
 
 
 def test_each_mover_has_plain_words() -> None:
-    assert set(MOVERS) == set(get_args(Mover))
+    assert set(SOURCE_TEXTS) == set(get_args(ShiftSource))
 
 
 # -- the sign of an incident -------------------------------------------------------------------------------------------------
@@ -95,14 +95,14 @@ def test_each_mover_has_plain_words() -> None:
     ],
 )
 def test_the_red_sign_is_for_faults(report: Report, mark: str) -> None:
-    seen = standing(IncidentRows({"id": "i1", "lifecycle": "waiting", "report": report.model_dump(mode="json")}))
-    assert SIGNS[seen.sign].mark == mark
-    card = living.render(living.Living("i1", report, standing=seen))
+    seen = get_incident_status(IncidentView({"id": "i1", "lifecycle": "waiting", "report": report.model_dump(mode="json")}))
+    assert STATUS_SIGNS[seen.sign].mark == mark
+    card = living.render_incident_card(living.IncidentCardView("i1", report, standing=seen))
     assert ("🔴" in f"{card.text}{strings(card.blocks)}") == (mark == "🔴")
 
 
 def test_signs_differ_in_shape_and_reaction() -> None:
-    assert len({row.mark for row in SIGNS.values()}) == len({row.reaction for row in SIGNS.values()}) == len(SIGNS)
+    assert len({row.mark for row in STATUS_SIGNS.values()}) == len({row.reaction for row in STATUS_SIGNS.values()}) == len(STATUS_SIGNS)
 
 
 @pytest.mark.parametrize(("marks", "called", "closed", "shown"), [
@@ -112,15 +112,15 @@ def test_signs_differ_in_shape_and_reaction() -> None:
 def test_a_guide_asks_for_nothing_once_the_incident_is_closed(marks: tuple[Any, ...], called: bool, closed: bool, shown: bool) -> None:
     steps = tuple(GuideStepRow(id=mark, mark=mark, does=mark) for mark in marks)
     report = REPORT.model_copy(update={"guide": GuideRun(id="gpu_lost", title="A GPU is lost", called=called, steps=steps)})
-    card = living.render(living.Living("i1", report, standing=IncidentStanding("well", ("Closed.",), closed=closed)))
+    card = living.render_incident_card(living.IncidentCardView("i1", report, standing=IncidentStatus("well", ("Closed.",), closed=closed)))
     assert ("A GPU is lost" in str(card.blocks)) == shown
 
 
 # -- for operators and for people on site -------------------------------------------------------------------------------------
 
 
-def exclude(report: Report, stats: Stats | None = None) -> str:
-    words = "\n".join(strings(diagnosis.render("i1", report, stats, titles=TITLES).blocks))
+def exclude(report: Report, stats: IncidentCosts | None = None) -> str:
+    words = "\n".join(strings(diagnosis.render_diagnosis("i1", report, stats, titles=TITLES).blocks))
     return words.partition("--exclude=")[2].partition("`")[0]
 
 
@@ -151,7 +151,7 @@ def test_operators_are_told_which_hosts_to_leave_out(hosts: tuple[str, ...], opt
 )
 def test_no_host_is_left_out_for_a_mistake_of_the_job_or_where_none_would_be_left(label: str, looked_at: int, option: str) -> None:
     cause = FELL.model_copy(update={"label": label, "hosts": ("gpu-001", "gpu-017")})
-    assert exclude(REPORT.model_copy(update={"root_causes": (cause,)}), Stats(hosts=looked_at)) == option
+    assert exclude(REPORT.model_copy(update={"root_causes": (cause,)}), IncidentCosts(hosts=looked_at)) == option
 
 
 def test_hosts_of_all_causes_are_left_out_and_none_where_kubernetes_schedules() -> None:
@@ -194,12 +194,12 @@ FACTS = [
 )
 def test_a_person_on_site_is_told_which_part_it_is(device: str, must: list[str], unread: list[str]) -> None:
     cause = Hypothesis(label=FELL.label, hosts=("gpu-017",), devices=(device,))
-    told = "\n".join(text.show(line, 900) for line in details.hardware([cause], FACTS))
+    told = "\n".join(text.render_line(line, 900) for line in details.render_hardware_ids([cause], FACTS))
     assert all(words in told for words in must)
     assert all(f"{words} not read" in told for words in unread)
     assert bool(told) == bool(must)
     assert "other`" not in told.replace("another`", "")
-    view = details.render(IncidentRows(STATE), TITLES, {}, "x", FACTS)
+    view = details.render_details(IncidentView(STATE), TITLES, {}, "x", FACTS)
     assert "*On site*" in str(view)
 
 
@@ -237,29 +237,29 @@ def test_an_alert_brings_its_runbook_and_its_query(url: str) -> None:
         "version": "4",
         "alerts": [{"status": "firing", "labels": {"alertname": "Xid"}, "annotations": {"runbook_url": url}, "generatorURL": url}],
     }
-    [alert] = read_alertmanager(json.dumps(body).encode(), AlertLabels()).alerts
+    [alert] = parse_alertmanager_webhook(json.dumps(body).encode(), AlertLabels()).alerts
     assert (alert.runbook, alert.source) == (url, url)
     ours = {"alerts": [{"id": "1", "name": "Xid", "runbook_url": url, "source_url": url}]}
-    [told] = read_told(json.dumps(ours).encode()).alerts
+    [told] = parse_own_webhook(json.dumps(ours).encode()).alerts
     assert (told.runbook, told.source) == (url, url)
-    card = card_of(tally("Xid", [alert, told]))
+    card = render_alert_card(count_alerts("Xid", [alert, told]))
     assert str(card.blocks).count(f"<{url.replace('&', '&amp;')}|") == 1, "each address once"
     assert fits(card)
 
 
 @pytest.mark.parametrize("url", BAD)
 def test_an_address_that_could_do_harm_is_no_link(url: object) -> None:
-    assert read_address(url) == ""
+    assert parse_link_address(url) == ""
     raw = RawAlert("f", firing=True, labels={"alertname": "Hot"}, notes={"runbook_url": url} if isinstance(url, str) else {})
-    assert read_alert(raw, AlertLabels()).runbook == ""
-    card = firing.render("Hot", 1, 0, "n1", (), 0, [firing.AlertLink("Runbook", "Hot", str(url))])
+    assert parse_alert(raw, AlertLabels()).runbook == ""
+    card = firing.render_alert_message("Hot", 1, 0, "n1", (), 0, [firing.AlertLink("Runbook", "Hot", str(url))])
     assert "javascript" not in str(card.blocks)
     assert "<!channel>" not in str(card.blocks)
 
 
 def test_links_are_bounded_and_their_text_names_the_site() -> None:
     links = [firing.AlertLink("Runbook", f"A{n} <!here> |x", f"https://runbooks.example/{n}") for n in range(40)]
-    card = firing.render("Hot", 1, 0, "n1", (), 0, links)
+    card = firing.render_alert_message("Hot", 1, 0, "n1", (), 0, links)
     assert str(card.blocks).count("(runbooks.example)") == firing.MAX_LINKS
     assert "<!here>" not in str(card.blocks)
     assert fits(card)

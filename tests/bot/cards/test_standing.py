@@ -6,41 +6,41 @@ from typing import Any, cast
 import pytest
 
 from bot.cards.incidents import living
-from bot.cards.incidents.standing import LOST_CONTACT, SIGNS, standing
-from graph.report import AboutHosts, HeldNode, Report, SharedCause
-from graph.rows import IncidentRows, write_ladders
-from graph.state import Hypothesis, Incident, Ladder, Rung, Ticket
+from bot.cards.incidents.standing import LOST_CONTACT_TEXT, STATUS_SIGNS, get_incident_status
+from graph.report import HostsSummary, ReturnableNode, Report, CauseOwnedElsewhere
+from graph.rows import IncidentView, serialize_remediations
+from graph.state import Hypothesis, IncidentState, Remediation, RemediationStep, HandoffTicket
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_ledger import action
-from tools.ledger.record import Record, Terms
+from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State
 
 RUNGS = (
-    Rung(remedy="drain_node", args={"node": "gpu-002"}, part="prepare"),
-    Rung(remedy="gpu_reset", args={"bdf": "0000:3b:00.0"}),
-    Rung(remedy="resume_node", args={"node": "gpu-002"}, plan=-1, part="restore"),
+    RemediationStep(remedy="drain_node", args={"node": "gpu-002"}, part="prepare"),
+    RemediationStep(remedy="gpu_reset", args={"bdf": "0000:3b:00.0"}),
+    RemediationStep(remedy="resume_node", args={"node": "gpu-002"}, plan=-1, part="restore"),
 )
-LADDER = Ladder(id="l1", label="GPU.X.Y", target="gpu-002", rungs=RUNGS, approval="apr-1")
+LADDER = Remediation(id="l1", label="GPU.X.Y", target="gpu-002", rungs=RUNGS, approval="apr-1")
 FOUND = Report(item="1", outcome="diagnosed", headline="Memory error (gpu-002/gpu1)")
 
 
-WELL = FOUND.model_copy(update={"about": AboutHosts(hosts=("gpu-001",), found="nothing", checks=22), "also_seen": ("GPU.X.Y",)})
+WELL = FOUND.model_copy(update={"about": HostsSummary(hosts=("gpu-001",), found="nothing", checks=22), "also_seen": ("GPU.X.Y",)})
 THEIRS = FOUND.model_copy(
-    update={"root_causes": (Hypothesis(label="GPU.X.Y"),), "shared": (SharedCause(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),)}
+    update={"root_causes": (Hypothesis(label="GPU.X.Y"),), "shared": (CauseOwnedElsewhere(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),)}
 )
-ODD = THEIRS.model_copy(update={"about": AboutHosts(hosts=("gpu-001",), found="odd", checks=22), "also_seen": ("GPU.X.Y",)})
+ODD = THEIRS.model_copy(update={"about": HostsSummary(hosts=("gpu-001",), found="odd", checks=22), "also_seen": ("GPU.X.Y",)})
 
 
-def incident(*ladders: Ladder, **more: Any) -> IncidentRows:
-    stored = {"id": "i1", "lifecycle": "waiting", "report": FOUND.model_dump(mode="json"), "ladders": write_ladders(ladders), **more}
-    return IncidentRows(cast(Incident, stored))
+def incident(*ladders: Remediation, **more: Any) -> IncidentView:
+    stored = {"id": "i1", "lifecycle": "waiting", "report": FOUND.model_dump(mode="json"), "ladders": serialize_remediations(ladders), **more}
+    return IncidentView(cast(IncidentState, stored))
 
 
-def record(state: State, approval: str = "apr-1") -> Record:
+def record(state: State, approval: str = "apr-1") -> ActionRecord:
     made = replace(action(), approval=approval)
-    terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
-    return Record(made, terms, state, votes=(), proposed_at=T0, decide_by=T0)
+    terms = ApprovalTerms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
+    return ActionRecord(made, terms, state, votes=(), proposed_at=T0, decide_by=T0)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def record(state: State, approval: str = "apr-1") -> Record:
     ],
 )
 def test_the_present_step_says_how_far_it_is_and_what_comes_then(state: State, words: str, status: str) -> None:
-    stands = standing(incident(LADDER.model_copy(update={"rung": 1})), [record(state)])
+    stands = get_incident_status(incident(LADDER.model_copy(update={"rung": 1})), [record(state)])
     assert stands.sign == "people"
     assert stands.lines[0].startswith(f"Step 2 of 3: Reset the GPU at 0000:3b:00.0, gpu-002 ({words}")
     assert stands.then == "Return gpu-002 to service"
@@ -60,10 +60,10 @@ def test_the_present_step_says_how_far_it_is_and_what_comes_then(state: State, w
 
 
 def test_a_running_step_whose_host_does_not_answer_is_not_called_running() -> None:
-    stands = standing(incident(LADDER.model_copy(update={"rung": 1})), [record(State.EXECUTING)], lost=("apr-1",))
-    assert LOST_CONTACT in stands.lines[0]
+    stands = get_incident_status(incident(LADDER.model_copy(update={"rung": 1})), [record(State.EXECUTING)], lost=("apr-1",))
+    assert LOST_CONTACT_TEXT in stands.lines[0]
     assert "(running)" not in stands.lines[0]
-    assert LOST_CONTACT not in standing(incident(LADDER), [record(State.APPROVED)], lost=("apr-1",)).lines[0]
+    assert LOST_CONTACT_TEXT not in get_incident_status(incident(LADDER), [record(State.APPROVED)], lost=("apr-1",)).lines[0]
 
 
 def test_hosts_at_the_same_step_are_named_together() -> None:
@@ -72,7 +72,7 @@ def test_hosts_at_the_same_step_are_named_together() -> None:
         for name in ("gpu-001", "gpu-002", "gpu-003")
     ]
     ladders = [LADDER.model_copy(update={"id": name, "target": name, "rungs": own, "approval": name}) for name, own in rungs]
-    stands = standing(incident(*ladders), [record(State.PENDING, name) for name, _ in rungs])
+    stands = get_incident_status(incident(*ladders), [record(State.PENDING, name) for name, _ in rungs])
     assert len(stands.lines) == 1
     assert "Drain gpu-[001-003]" in stands.lines[0]
     assert stands.then == "Reset the GPU at 0000:3b:00.0, gpu-[001-003]"
@@ -83,7 +83,7 @@ def test_many_fixes_are_three_lines_and_the_most_pressing_comes_first() -> None:
         LADDER.model_copy(update={"id": str(n), "label": f"L{n}", "target": f"gpu-00{n}", "approval": f"apr-{n}", "waiting_for": wait})
         for n, wait in enumerate(("idle", "node_back", "idle", "approval", "idle"))
     ]
-    stands = standing(incident(*ladders), [record(State.PENDING, "apr-3")])
+    stands = get_incident_status(incident(*ladders), [record(State.PENDING, "apr-3")])
     assert "waiting for approval" in stands.lines[0]
     assert len(stands.lines) == 3
     assert stands.lines[-1] == "and 3 more fixes"
@@ -94,14 +94,14 @@ def test_fixes_that_only_wait_to_be_decided_are_counted_with_their_hosts() -> No
     ladders = [
         LADDER.model_copy(update={"id": str(n), "label": f"L{n}", "target": f"gpu-00{n}", "approval": f"apr-{n}"}) for n in range(1, 6)
     ]
-    stands = standing(incident(*ladders), [record(State.PENDING, f"apr-{n}") for n in (1, 2, 3)])
+    stands = get_incident_status(incident(*ladders), [record(State.PENDING, f"apr-{n}") for n in (1, 2, 3)])
     assert "Drain gpu-002" in stands.lines[0]
     assert stands.lines[1:] == ("2 more fixes to decide: gpu-[002-003]", "2 more fixes to come: gpu-[004-005]")
 
 
 def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
     doubt = LADDER.model_copy(update={"id": "l2", "target": "gpu-009", "outcome": "unknown", "says": "no answer"})
-    stands = standing(incident(LADDER, doubt), [record(State.PENDING)])
+    stands = get_incident_status(incident(LADDER, doubt), [record(State.PENDING)])
     assert stands.lines[0] == "gpu-009: nobody knows whether it ran; look, and say so on its card, no answer."
 
 
@@ -116,7 +116,7 @@ def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
             "well",
             "passes now, to be proved again at",
         ),
-        (incident(lifecycle="handed_off", ticket=Ticket().model_dump(mode="json")), "ticket", "Waiting for a person"),
+        (incident(lifecycle="handed_off", ticket=HandoffTicket().model_dump(mode="json")), "ticket", "Waiting for a person"),
         (incident(lifecycle="open"), "people", "Waiting for people."),
         (incident(report=FOUND.model_copy(update={"outcome": "no_fault"}).model_dump(mode="json")), "well", "Nothing to mend"),
         (
@@ -133,54 +133,54 @@ def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
         ),
     ],
 )
-def test_each_state_has_its_sign_and_line(rows: IncidentRows, sign: str, words: str) -> None:
-    stands = standing(rows)
+def test_each_state_has_its_sign_and_line(rows: IncidentView, sign: str, words: str) -> None:
+    stands = get_incident_status(rows)
     assert (stands.sign, words in stands.lines[0]) == (sign, True)
 
 
 def test_what_a_fix_leaves_to_people_is_said_when_they_have_it() -> None:
     left = LADDER.model_copy(update={"outcome": "ticket", "says": "replace the GPU; gpu-002 stays drained"})
-    stands = standing(incident(left, lifecycle="handed_off"), taken_by="Priya")
+    stands = get_incident_status(incident(left, lifecycle="handed_off"), taken_by="Priya")
     assert stands.lines == ("Priya has it.", "gpu-002: for people, replace the GPU; gpu-002 stays drained.")
 
 
 def test_what_one_fix_left_to_people_stays_in_sight_beside_another_that_goes_on() -> None:
     left = LADDER.model_copy(update={"id": "l2", "target": "gpu-004", "outcome": "ticket", "says": "next: replace the cable"})
-    stands = standing(incident(LADDER, left), [record(State.PENDING)])
+    stands = get_incident_status(incident(LADDER, left), [record(State.PENDING)])
     assert stands.lines[1:] == ("gpu-004: for people, next: replace the cable.",)
 
 
 def test_a_node_that_was_not_drained_is_not_returned() -> None:
     rungs = (
-        Rung(remedy="reset_clocks", args={"bdf": "0000:3b:00.0"}),
+        RemediationStep(remedy="reset_clocks", args={"bdf": "0000:3b:00.0"}),
         *(row.model_copy(update={"plan": 1}) for row in RUNGS[:2]),
         RUNGS[2],
     )
-    stands = standing(incident(LADDER.model_copy(update={"rungs": rungs})), [record(State.PENDING)])
+    stands = get_incident_status(incident(LADDER.model_copy(update={"rungs": rungs})), [record(State.PENDING)])
     assert (stands.lines[0].partition(":")[0], stands.then) == ("Step 1 of 1", "proved again later")
 
 
 def test_signs_differ_in_more_than_their_colour() -> None:
-    assert len({row.reaction for row in SIGNS.values()}) == len(SIGNS)
-    assert len({row.mark for row in SIGNS.values()}) == len(SIGNS)
+    assert len({row.reaction for row in STATUS_SIGNS.values()}) == len(STATUS_SIGNS)
+    assert len({row.mark for row in STATUS_SIGNS.values()}) == len(STATUS_SIGNS)
 
 
 def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
-    report = FOUND.model_copy(update={"held": (HeldNode(ladder="l1", host="gpu-002"),)})
-    made = living.render(living.Living("i1", report, standing=standing(incident(report=report.model_dump(mode="json")))))
+    report = FOUND.model_copy(update={"held": (ReturnableNode(ladder="l1", host="gpu-002"),)})
+    made = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident(report=report.model_dump(mode="json")))))
     assert "Ask again to return gpu-002" in str(made.blocks)
 
 
 @pytest.mark.parametrize(("lifecycle", "mark"), [("waiting", "🔴"), ("watching", "✅"), ("closed", "✅"), ("handed_off", "🎫")])
 def test_the_headline_begins_with_how_it_stands(lifecycle: str, mark: str) -> None:
     rows = incident(LADDER.model_copy(update={"waiting_for": "proof"}) if lifecycle == "watching" else LADDER, lifecycle=lifecycle)
-    made = living.render(living.Living("i1", FOUND, standing=standing(rows)))
+    made = living.render_incident_card(living.IncidentCardView("i1", FOUND, standing=get_incident_status(rows)))
     assert made.blocks[0]["text"]["text"].startswith(mark)
 
 
 def test_advice_that_is_under_way_is_not_given_again() -> None:
     report = FOUND.model_copy(update={"next_step": "Drain the node and reset the GPU."})
-    under_way = living.render(living.Living("i1", report, standing=standing(incident(LADDER), [record(State.PENDING)])))
+    under_way = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident(LADDER), [record(State.PENDING)])))
     assert "Drain the node and reset" not in str(under_way.blocks)
-    people = living.render(living.Living("i1", report, standing=standing(incident())))
+    people = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident())))
     assert "Drain the node and reset" in str(people.blocks)

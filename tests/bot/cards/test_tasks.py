@@ -6,21 +6,21 @@ import pytest
 
 from bot.cards.approvals import files, tasks
 from tests.support.fakes_ledger import action
-from tools.acting.cancels import Cancels
+from tools.acting.cancels import CancelPreview
 
-ARRAY = Cancels({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002", "gpu-003"))
+ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002", "gpu-003"))
 
 
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
         (ARRAY, "Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]"),
-        (Cancels({"RUNNING": 1}, ("bob",), ("gpu-007",)), "Would end: 1 task (1 running) of bob, on gpu-007"),
-        (Cancels({"PENDING": 1}, ("bob",)), "Would end: 1 task (1 pending) of bob, on no host yet"),
-        (Cancels(), "Would end: no task: Slurm lists none any more"),
-        (Cancels(why="no route"), "What would end could not be read: no route"),
+        (CancelPreview({"RUNNING": 1}, ("bob",), ("gpu-007",)), "Would end: 1 task (1 running) of bob, on gpu-007"),
+        (CancelPreview({"PENDING": 1}, ("bob",)), "Would end: 1 task (1 pending) of bob, on no host yet"),
+        (CancelPreview(), "Would end: no task: Slurm lists none any more"),
+        (CancelPreview(why="no route"), "What would end could not be read: no route"),
     ],
 )
-def test_an_approver_reads_how_much_ends(seen: Cancels, says: str) -> None:
-    (line,) = files.known_lines(replace(action(), remedy="cancel_job", args={"job": "4711"}), tasks.known_of(seen))
+def test_an_approver_reads_how_much_ends(seen: CancelPreview, says: str) -> None:
+    (line,) = files.render_known_lines(replace(action(), remedy="cancel_job", args={"job": "4711"}), tasks.build_task_rows(seen))
     assert says in "".join(part if isinstance(part, str) else part.text for part in line)

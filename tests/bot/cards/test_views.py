@@ -13,23 +13,23 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from bot.cards import blocks
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import BadForm, OldButton, Press
+from bot.cards.buttons import BadForm, OldButton, ButtonClick
 from bot.cards.incidents import close_modal, details, diagnosis, held, home, notes, progress, question, ticket
-from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
-from bot.cards.incidents.living import Living
-from bot.cards.incidents.living import render as render_living
-from bot.cards.incidents.standing import IncidentStanding
+from bot.cards.incidents.handoff import InvalidTicketChange, require_unresolved_ticket, list_output_digests, format_evidence_file, build_handoff
+from bot.cards.incidents.living import IncidentCardView
+from bot.cards.incidents.living import render_incident_card as render_living
+from bot.cards.incidents.standing import IncidentStatus
 from bot.slack.incoming import grammar
-from graph.ladders.held import Held
+from graph.ladders.held import DrainedNode
 from graph.ports import Progress
-from graph.report import AboutHosts, PlannedAction, Report
-from graph.rows import IncidentRows, write_ladders
-from graph.state import ABSTAIN, NO_FAULT, Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
-from kb.redact import visible
+from graph.report import HostsSummary, PlannedAction, Report
+from graph.rows import IncidentView, serialize_remediations
+from graph.state import ABSTAIN, NO_FAULT, UnobservedCheck, Evidence, Hypothesis, IncidentState, Remediation, IncidentCosts, HandoffTicket
+from kb.redact import show_invisible
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
 from tools.ledger.brakes import Brakes
-from tools.ledger.room import GroupRoom, IncidentRoom, Room
+from tools.ledger.room import GroupHeadroom, IncidentHeadroom, BrakeHeadroom
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(
@@ -58,7 +58,7 @@ REPORT = Report(
     headline="GPU 5 of gpu-017 fell off the bus",
     root_causes=(FELL,),
     ruled_out=(COOL,),
-    could_not_look=tuple(Blind(host=f"gpu-0{n}", check="ibstat", why="permission denied") for n in (18, 19)),
+    could_not_look=tuple(UnobservedCheck(host=f"gpu-0{n}", check="ibstat", why="permission denied") for n in (18, 19)),
     without_model="no key",
     next_step="Drain gpu-017 and reboot it.",
 )
@@ -96,7 +96,7 @@ TITLES = {"GPU.BUS.Fell_Off": "GPU fell off the bus", "GPU.THERMAL.Slowdown": "G
 
 
 def test_a_diagnosis_is_five_lines_what_where_how_sure_why_do_this() -> None:
-    card = diagnosis.render("i1", REPORT, Stats(hosts=4, checks=40, makespan_seconds=12.3), titles=TITLES)
+    card = diagnosis.render_diagnosis("i1", REPORT, IncidentCosts(hosts=4, checks=40, makespan_seconds=12.3), titles=TITLES)
     words = shown(card.blocks)
     order = [
         "🔴 GPU fell off the bus",
@@ -119,7 +119,7 @@ def test_a_diagnosis_is_five_lines_what_where_how_sure_why_do_this() -> None:
 
 def test_of_several_causes_each_says_what_and_where_and_those_past_the_second_are_named() -> None:
     causes = [FELL.model_copy(update={"label": label, "devices": (f"gpu-017/gpu{n}",)}) for n, label in enumerate(TITLES)]
-    words = shown(diagnosis.render("i1", REPORT.model_copy(update={"root_causes": tuple(causes)}), titles=TITLES).blocks)
+    words = shown(diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"root_causes": tuple(causes)}), titles=TITLES).blocks)
     for part in (
         "🔴 3 causes found",
         "*GPU fell off the bus* · *gpu-017/gpu0*",
@@ -132,47 +132,47 @@ def test_of_several_causes_each_says_what_and_where_and_those_past_the_second_ar
 def test_the_same_words_of_several_hosts_are_one_line() -> None:
     each = tuple(XID.model_copy(update={"host": f"gpu-0{n}"}) for n in (17, 18, 19))
     cause = FELL.model_copy(update={"hosts": ("gpu-017", "gpu-018", "gpu-019"), "devices": (), "evidence": each, "because": ""})
-    words = shown(diagnosis.render("i1", REPORT.model_copy(update={"root_causes": (cause,)}), titles=TITLES).blocks)
+    words = shown(diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"root_causes": (cause,)}), titles=TITLES).blocks)
     assert "• Xid 79 on gpu5: gone (dmesg on gpu-[017-019] 03:10 UTC)" in words.replace("gpu-0[17-19]", "gpu-[017-019]")
 
 
 def test_signs_of_outcomes_differ_in_more_than_their_colour() -> None:
-    for table in (dict(diagnosis.OF_ASKED), {outcome: sign for outcome, (sign, _) in diagnosis.HEADLINES.items()}):
+    for table in (dict(diagnosis.FOUND_MARKS), {outcome: sign for outcome, (sign, _) in diagnosis.OUTCOME_HEADLINES.items()}):
         assert sum(sign in "🔴🟠🟡🟢🔵⚪⚫" for sign in table.values()) <= 1
-        assert all(visible(sign) == sign for sign in table.values()), "a heading would spell out what the sign is made of"
-    assert len({sign for sign, _ in diagnosis.HEADLINES.values()}) == len(diagnosis.HEADLINES)
+        assert all(show_invisible(sign) == sign for sign in table.values()), "a heading would spell out what the sign is made of"
+    assert len({sign for sign, _ in diagnosis.OUTCOME_HEADLINES.values()}) == len(diagnosis.OUTCOME_HEADLINES)
 
 
 def test_no_fault_is_said_as_done() -> None:
-    words = shown(diagnosis.render("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")).blocks[:-2])
+    words = shown(diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")).blocks[:-2])
     assert words.startswith("✅ No fault found")
     assert "?" not in words
 
 
 @pytest.mark.parametrize("does", ["details", "hand_off"])
 def test_a_diagnosis_button_comes_back_as_it_was_made(does: str) -> None:
-    [made] = [b for b in buttons(diagnosis.render("i1", REPORT).blocks) if diagnosis.BUTTONS[b["action_id"]] == does]
-    assert diagnosis.read(click(made)) == Press(does, "i1", "T1.C1.1")
+    [made] = [b for b in buttons(diagnosis.render_diagnosis("i1", REPORT).blocks) if diagnosis.BUTTONS[b["action_id"]] == does]
+    assert diagnosis.parse_diagnosis_click(click(made)) == ButtonClick(does, "i1", "T1.C1.1")
 
 
 def test_handing_off_asks_before_it_does() -> None:
-    [made] = [b for b in buttons(diagnosis.render("i1", REPORT).blocks) if b["action_id"] == diagnosis.HAND_OFF]
+    [made] = [b for b in buttons(diagnosis.render_diagnosis("i1", REPORT).blocks) if b["action_id"] == diagnosis.HAND_OFF_ACTION_ID]
     assert made["confirm"]["confirm"]["text"] == "Hand off"
 
 
 def test_an_answer_to_a_question_is_shown_alone_with_its_lines_as_they_were_printed() -> None:
     reply = "Fell off: confirmed\n  gpu-017 dmesg: *Xid* 79\nThat is all."
-    card = diagnosis.render("i1", REPORT.model_copy(update={"reply": reply}))
+    card = diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"reply": reply}))
     assert [b["text"]["text"] for b in card.blocks[:3]] == ["Fell off: confirmed", "```\ngpu-017 dmesg: *Xid* 79\n```", "That is all."]
     assert not buttons(card.blocks)
 
 
 def test_questions_tell_how_to_answer() -> None:
     report = Report(item="x", outcome="abstained", questions=("Which hosts?",), suggestions=("Try a smaller batch",))
-    words = shown(diagnosis.render("i1", report).blocks)
+    words = shown(diagnosis.render_diagnosis("i1", report).blocks)
     assert "1. Which hosts?" in words
     assert "Try a smaller batch" in words
-    assert valid(question.render(report.questions, report.suggestions))
+    assert valid(question.render_question_card(report.questions, report.suggestions))
 
 
 UNKNOWN = (UnknownName("gpu-099", ("gpu-019", "gpu-009")), UnknownName("foo-12"))
@@ -180,46 +180,46 @@ UNKNOWN = (UnknownName("gpu-099", ("gpu-019", "gpu-009")), UnknownName("foo-12")
 
 @pytest.mark.parametrize("reply", ["", "Not in the inventory: gpu-099."])
 def test_of_an_unknown_host_the_nearest_are_offered_and_a_choice_is_a_new_fact(reply: str) -> None:
-    card = diagnosis.render("i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN, "reply": reply}))
+    card = diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN, "reply": reply}))
     assert valid(card)
     [block] = [b for b in card.blocks if b["type"] == "actions" and b["elements"][0]["type"] == "static_select"]
     [select] = block["elements"]
     options = [option for group in select["option_groups"] for option in group["options"]]
     assert [option["value"] for option in options] == ["gpu-019", "gpu-009"]
     chosen = {"action_id": select["action_id"], "block_id": block["block_id"], "selected_option": options[1]}
-    assert question.read({"type": "block_actions", "actions": [chosen]}) == Press("reply", "i1", "T1.C1.1", "gpu-009")
+    assert question.parse_host_choice({"type": "block_actions", "actions": [chosen]}) == ButtonClick("reply", "i1", "T1.C1.1", "gpu-009")
     assert reply or "gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
 
 
 def test_a_choice_that_is_none_of_ours_is_refused() -> None:
-    assert not question.meant("i1", "T1", (UnknownName("foo-12"),))
+    assert not question.render_host_choice("i1", "T1", (UnknownName("foo-12"),))
     for actions in (
         [],
-        [{"action_id": question.MEANT, "block_id": "x"}],
+        [{"action_id": question.HOST_CHOICE_ACTION_ID, "block_id": "x"}],
         [{"action_id": "other", "block_id": "{}", "selected_option": {}}],
     ):
         with pytest.raises(OldButton):
-            question.read({"actions": actions})
+            question.parse_host_choice({"actions": actions})
 
 
 def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
-    about = AboutHosts(hosts=("gpu-002",), found="nothing", checks=22)
+    about = HostsSummary(hosts=("gpu-002",), found="nothing", checks=22)
     words = "gpu-002: 22 checks, nothing abnormal."
-    card = diagnosis.render("i1", REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "headline": words}))
+    card = diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "headline": words}))
     told = shown(card.blocks)
     assert told.startswith(f"✅ {words}")
     assert told.index("Also seen") < told.index("*gpu-017/gpu5*")
     assert "`recheck gpu-017`" in told
     offered = PlannedAction(label=FELL.label, rung=0, remedy="reboot", target="gpu-017", via="gpu-017")
     asked = REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "actions": (offered,)})
-    assert "recheck" not in shown(diagnosis.render("i1", asked).blocks)
+    assert "recheck" not in shown(diagnosis.render_diagnosis("i1", asked).blocks)
 
 
 @given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))
 @settings(max_examples=30)
 def test_a_report_of_any_size_is_a_card_that_slack_takes(lines: list[str], words: str) -> None:
     causes = tuple(FELL.model_copy(update={"because": words, "evidence": (XID.model_copy(update={"line": line}),) * 12}) for line in lines)
-    card = diagnosis.render("i1", REPORT.model_copy(update={"root_causes": causes, "headline": words, "next_step": words}))
+    card = diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"root_causes": causes, "headline": words, "next_step": words}))
     assert valid(card)
     assert len(buttons(card.blocks)) == 2
 
@@ -229,11 +229,11 @@ def test_a_foreign_button_is_refused_in_words() -> None:
         {},
         {"actions": []},
         click({"action_id": "other", "value": "{}"}),
-        click({"action_id": diagnosis.DETAILS, "value": "[]"}),
+        click({"action_id": diagnosis.DETAILS_ACTION_ID, "value": "[]"}),
     )
     for payload in payloads:
         with pytest.raises(OldButton):
-            diagnosis.read(payload)
+            diagnosis.parse_diagnosis_click(payload)
 
 
 def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> None:
@@ -244,16 +244,16 @@ def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> N
         Progress("i1", "execute", "asking 4 hosts", done=12, total=40),
         Progress("i1", "reflect", "weighing"),
     ):
-        living = progress.follow(living, news)
-    words = shown(blocks.plainly(progress.render(living)).blocks)
+        living = progress.apply_progress(living, news)
+    words = shown(blocks.replace_plan_blocks(progress.render_progress(living)).blocks)
     assert "NCCL timeout on gpu-[017-020]" in words
     assert "GPU.BUS.Fell_Off gpu-017" in words
-    steps = [line for line in words.splitlines() if line[:1] in blocks.TICKS.values()]
-    assert [line[0] for line in steps if "12 of 40 checks" in line] == [blocks.TICKS["complete"]]
-    assert [line[0] for line in steps if line.endswith("weighing")] == [blocks.TICKS["in_progress"]]
+    steps = [line for line in words.splitlines() if line[:1] in blocks.TASK_STATUS_MARKS.values()]
+    assert [line[0] for line in steps if "12 of 40 checks" in line] == [blocks.TASK_STATUS_MARKS["complete"]]
+    assert [line[0] for line in steps if line.endswith("weighing")] == [blocks.TASK_STATUS_MARKS["in_progress"]]
 
 
-STATE: Incident = {
+STATE: IncidentState = {
     "id": "i1",
     "opened_at": NOW.isoformat(),
     "said": [{"user": "U1", "at": (NOW + timedelta(minutes=1)).isoformat(), "text": "job 4711 hangs\nsee log"}],
@@ -265,7 +265,7 @@ STATE: Incident = {
 
 
 def test_a_ticket_tells_who_should_act_and_what_is_wrong_where_and_the_rest_stands_behind_details() -> None:
-    card = ticket.render(handoff(STATE), TITLES)
+    card = ticket.render_ticket(build_handoff(STATE), TITLES)
     words = shown(card.blocks)
     assert valid(card)
     for part in (
@@ -277,13 +277,13 @@ def test_a_ticket_tells_who_should_act_and_what_is_wrong_where_and_the_rest_stan
     ):
         assert part in words
     assert "GPU.BUS" not in words, "people read titles"
-    behind = shown(details.render(IncidentRows(STATE), TITLES, {}, REPORT.item)["blocks"])
+    behind = shown(details.render_details(IncidentView(STATE), TITLES, {}, REPORT.item)["blocks"])
     assert "someone wrote: job 4711 hangs" in behind
 
 
 def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_since_when() -> None:
     rows = [
-        Ladder(
+        Remediation(
             id=f"l{n}",
             label="GPU.BUS.Fell_Off",
             target=f"gpu-{n:03}",
@@ -295,58 +295,58 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
         )
         for n in range(1, 9)
     ]
-    card = ticket.render(handoff({**STATE, "ladders": write_ladders(rows)}))
+    card = ticket.render_ticket(build_handoff({**STATE, "ladders": serialize_remediations(rows)}))
     words = shown(card.blocks)
     assert valid(card)
     [held] = [line for line in words.splitlines() if line.startswith("*gpu-001* drained ")]
     for part in ("since 2026-05-20 03:10 UTC", "by &lt;!here&gt; Olga;", "no remedy is left"):
         assert part in held
     assert "… and 2 more" in words
-    assert "*Held*" not in shown(ticket.render(handoff(STATE)).blocks)
+    assert "*Held*" not in shown(ticket.render_ticket(build_handoff(STATE)).blocks)
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:
-    take, wait, close, written, more = buttons(ticket.render(handoff(STATE)).blocks)
-    assert [ticket.read(click(b)) for b in (take, wait, close, written)] == [
-        Press("take", "i1"),
-        Press("wait", "i1"),
-        Press("close_form", "i1"),
-        Press("report", "i1"),
+    take, wait, close, written, more = buttons(ticket.render_ticket(build_handoff(STATE)).blocks)
+    assert [ticket.parse_ticket_click(click(b)) for b in (take, wait, close, written)] == [
+        ButtonClick("take", "i1"),
+        ButtonClick("wait", "i1"),
+        ButtonClick("close_form", "i1"),
+        ButtonClick("report", "i1"),
     ]
-    assert diagnosis.read(click(more)) == Press("details", "i1", REPORT.item)
+    assert diagnosis.parse_diagnosis_click(click(more)) == ButtonClick("details", "i1", REPORT.item)
 
 
 def test_a_ticket_that_waits_for_others_says_who_has_it_and_offers_to_go_on() -> None:
-    waits = {**STATE, "ticket": Ticket(state="waiting", taken_by="olga").model_dump()}
-    card = ticket.render(handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
+    waits = {**STATE, "ticket": HandoffTicket(state="waiting", taken_by="olga").model_dump()}
+    card = ticket.render_ticket(build_handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
     assert "olga" in shown(card.blocks)
-    assert [one["action_id"] for one in buttons(card.blocks)][:2] == [ticket.TAKE, ticket.CLOSE]
+    assert [one["action_id"] for one in buttons(card.blocks)][:2] == [ticket.TAKE_ACTION_ID, ticket.CLOSE_ACTION_ID]
 
 
 def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
     closed = {
         **STATE,
-        "ticket": Ticket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
+        "ticket": HandoffTicket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
     }
-    card = ticket.render(handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
+    card = ticket.render_ticket(build_handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
     assert "olga" in shown(card.blocks)
     assert "loose riser" in shown(card.blocks)
-    assert [ticket.read(click(one)).does for one in buttons(card.blocks)] == ["report"]
+    assert [ticket.parse_ticket_click(click(one)).does for one in buttons(card.blocks)] == ["report"]
 
 
 def test_a_ticket_is_closed_once() -> None:
-    allow(Ticket(state="taken"), "take")
-    allow(Ticket(state="taken"), "close_form")
+    require_unresolved_ticket(HandoffTicket(state="taken"), "take")
+    require_unresolved_ticket(HandoffTicket(state="taken"), "close_form")
     for does in ("take", "wait", "close_form"):
-        with pytest.raises(BadMove):
-            allow(Ticket(state="resolved"), does)
+        with pytest.raises(InvalidTicketChange):
+            require_unresolved_ticket(HandoffTicket(state="resolved"), does)
 
 
 def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> None:
-    whole = handoff(STATE)
+    whole = build_handoff(STATE)
     other = Fact("smi", "gpu.count", 8, sha256="cd" * 32)
-    assert digests(whole, [other, other]) == ("ab" * 32, "cd" * 32)
-    text = evidence_text(whole, {"ab" * 32: "raw dmesg"})
+    assert list_output_digests(whole, [other, other]) == ("ab" * 32, "cd" * 32)
+    text = format_evidence_file(whole, {"ab" * 32: "raw dmesg"})
     for part in (
         "raw dmesg",
         "confirmed    99 %  GPU.BUS.Fell_Off  gpu-017/gpu5",
@@ -354,55 +354,55 @@ def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> Non
         "gpu-018  ibstat: permission denied",
     ):
         assert part in text
-    assert "more characters" in evidence_text(whole, {"ab" * 32: "x" * 5000}, most=1000)
+    assert "more characters" in format_evidence_file(whole, {"ab" * 32: "x" * 5000}, most=1000)
 
 
 def test_a_ticket_of_an_empty_incident_still_renders() -> None:
-    assert valid(ticket.render(handoff({"id": "i1"})))
+    assert valid(ticket.render_ticket(build_handoff({"id": "i1"})))
 
 
-OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
 def submit(view: Block, label: str, cause: str, hosts: str) -> dict[str, Any]:
     values = {
-        close_modal.LABEL: {close_modal.LABEL: {"selected_option": {"value": label} if label else None}},
-        close_modal.CAUSE: {close_modal.CAUSE: {"value": cause or None}},
-        close_modal.HOSTS: {close_modal.HOSTS: {"value": hosts or None}},
+        close_modal.LABEL_BLOCK_ID: {close_modal.LABEL_BLOCK_ID: {"selected_option": {"value": label} if label else None}},
+        close_modal.CAUSE_BLOCK_ID: {close_modal.CAUSE_BLOCK_ID: {"value": cause or None}},
+        close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: {"value": hosts or None}},
     }
     return {"type": "view_submission", "view": {"private_metadata": view["private_metadata"], "state": {"values": values}}}
 
 
 def test_a_closing_form_comes_back_as_it_was_filled() -> None:
-    closing = close_modal.Closing("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
-    view = close_modal.render(closing, OFFERED)
+    closing = close_modal.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
+    view = close_modal.render_close_form(closing, OFFERED)
     label, cause, hosts = (block["element"] for block in view["blocks"])
     assert [[option["value"] for option in group["options"]] for group in label["option_groups"]] == [
         ["GPU.BUS.Fell_Off"],
         ["SYSTEM_SOFTWARE.DRIVER.Old"],
         [NO_FAULT, ABSTAIN],
     ]
-    assert close_modal.read(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
+    assert close_modal.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
 
 
 def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
-    view = close_modal.render(close_modal.Closing("i1", "", ""), OFFERED)
+    view = close_modal.render_close_form(close_modal.IncidentClosure("i1", "", ""), OFFERED)
     with pytest.raises(BadForm) as bad:
-        close_modal.read(submit(view, "", "", "gpu-[1-"))
-    assert set(bad.value.problems) == {close_modal.LABEL, close_modal.CAUSE, close_modal.HOSTS}
+        close_modal.parse_close_form(submit(view, "", "", "gpu-[1-"))
+    assert set(bad.value.problems) == {close_modal.LABEL_BLOCK_ID, close_modal.CAUSE_BLOCK_ID, close_modal.HOSTS_BLOCK_ID}
     with pytest.raises(OldButton):
-        close_modal.read({"view": {}})
+        close_modal.parse_close_form({"view": {}})
 
 
 def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
     late = home.OpenIncident("i2", "open", NOW, "Link down")
     early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
     theirs = home.OpenIncident("i3", "open", NOW, "GPU gone", elsewhere=True)
-    assert home.ELSEWHERE in shown(tuple(home.listing([theirs], NOW)))
-    stopped = shown(tuple(home.listing([home.OpenIncident("i4", "open", NOW, "GPU gone", stopped=True)], NOW)))
-    assert home.STOPPED in stopped
-    assert home.WORDS["open"] not in stopped
-    words = shown(tuple(home.render(home.HomeTab([late, early]), NOW)["blocks"]))
+    assert home.ELSEWHERE_TEXT in shown(tuple(home.render_incident_list([theirs], NOW)))
+    stopped = shown(tuple(home.render_incident_list([home.OpenIncident("i4", "open", NOW, "GPU gone", stopped=True)], NOW)))
+    assert home.STOPPED_TEXT in stopped
+    assert home.LIFECYCLE_WORDS["open"] not in stopped
+    words = shown(tuple(home.render_home_tab(home.HomeTab([late, early]), NOW)["blocks"]))
     assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
     assert "opened 5 h ago" in words
     assert "https://app.slack.com/client/T1/C1/thread/C1-1700000000.000100" in words
@@ -410,13 +410,13 @@ def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> Non
 
 def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> None:
     gone, stuck = [
-        Held(f"l{n}", f"gpu-00{n}", "GPU.BUS.Fell_Off", "Olga <!here>", NOW - timedelta(hours=n), "an approver said no", why)
+        DrainedNode(f"l{n}", f"gpu-00{n}", "GPU.BUS.Fell_Off", "Olga <!here>", NOW - timedelta(hours=n), "an approver said no", why)
         for n, why in ((1, ""), (2, "a remedy was run and is not proved to have helped"))
     ]
     open_ = home.OpenIncident("i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), held=(gone,))
     closed = home.OpenIncident("i2", "closed", NOW, "GPU gone", team="T1", channel="C1", thread_ts="1700000000.000100", held=(stuck,))
     tab = home.HomeTab([open_, closed], "U1", {"GPU.BUS.Fell_Off": "GPU fell off the bus"}, note="the fault is there")
-    view = home.render(tab, NOW)
+    view = home.render_home_tab(tab, NOW)
     words = shown(tuple(view["blocks"]))
     assert len([block for block in view["blocks"] if block["type"] == "header"]) == 3, "mine, open, and what is held"
     assert "*the fault is there*" in words, "the note"
@@ -426,53 +426,53 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
     assert stuck.no_return in words
     asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
-    assert [held.read(click(button)) for button in asked] == [Press("ask_return", "i1", "l1")]
+    assert [held.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
 
 
 def test_an_empty_home_says_so_in_a_word_each() -> None:
-    listed = home.render(home.HomeTab([]), NOW)["blocks"]
-    assert home.NOTHING_OPEN in shown(tuple(listed))
+    listed = home.render_home_tab(home.HomeTab([]), NOW)["blocks"]
+    assert home.NOTHING_OPEN_TEXT in shown(tuple(listed))
     assert not [first for first, then in pairwise(listed) if first["type"] == then["type"] == "header"]
     assert listed[-1]["type"] != "header"
 
 
 def test_home_says_which_channels_are_not_served_and_why() -> None:
     channels = {"C1": True, "C2": None, "<!here>": True, **{f"C{n}": True for n in range(3, 40)}}
-    words = shown(tuple(home.render(home.HomeTab([], shared=channels), NOW)["blocks"]))
-    assert f"<#C1>{home.SHARED[0]}" in words
-    assert f"<#C2>{home.UNKNOWN[0]}" in words
+    words = shown(tuple(home.render_home_tab(home.HomeTab([], shared=channels), NOW)["blocks"]))
+    assert f"<#C1>{home.SHARED_CHANNEL_TEXT[0]}" in words
+    assert f"<#C2>{home.UNKNOWN_SHARING_TEXT[0]}" in words
     assert "<!here>" not in words
     assert "… and 35 more" in words
 
 
 def test_home_of_a_large_outage_fits() -> None:
-    rows = tuple(Held(f"l{n}", f"gpu-{n:03}" * 20, "X", "Olga" * 90, NOW, "y" * 3000) for n in range(64))
+    rows = tuple(DrainedNode(f"l{n}", f"gpu-{n:03}" * 20, "X", "Olga" * 90, NOW, "y" * 3000) for n in range(64))
     whole = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200, owners=frozenset({"U1"}), held=rows) for n in range(100)]
-    room = Room(Brakes(), tuple(GroupRoom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentRoom(f"i{n}", 4, NOW) for n in range(40)))
-    view = home.render(home.HomeTab(whole, "U1", waiting=brakes.waiting([], "None."), brakes=brakes.left(room)), NOW)
+    room = BrakeHeadroom(Brakes(), tuple(GroupHeadroom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentHeadroom(f"i{n}", 4, NOW) for n in range(40)))
+    view = home.render_home_tab(home.HomeTab(whole, "U1", waiting=brakes.render_waiting_approvals([], "None."), brakes=brakes.render_change_allowance(room)), NOW)
     assert len(view["blocks"]) <= 100
     assert len(json.dumps(view)) < 250_000
     many = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200) for n in range(300)]
-    assert len(home.render(home.HomeTab(many), NOW)["blocks"]) <= 100
-    assert home.NOTHING_OPEN in shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
+    assert len(home.render_home_tab(home.HomeTab(many), NOW)["blocks"]) <= 100
+    assert home.NOTHING_OPEN_TEXT in shown(tuple(home.render_home_tab(home.HomeTab([]), NOW)["blocks"]))
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
-    bugs = [notes.bug("e1f2", known) for known in (notes.A_MESSAGE, notes.A_DECISION, notes.A_COMMAND)]
-    for card in (notes.refused("No, because."), *bugs, notes.not_stored(True), home.phrases(grammar.help_rows())):
+    bugs = [notes.render_internal_error("e1f2", known) for known in (notes.MESSAGE_ERROR_TEXT, notes.DECISION_ERROR_TEXT, notes.COMMAND_ERROR_TEXT)]
+    for card in (notes.render_refusal("No, because."), *bugs, notes.render_not_stored(True), home.render_help(grammar.list_help_rows())):
         assert valid(card)
-    assert all(form in shown(home.phrases(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())
+    assert all(form in shown(home.render_help(grammar.list_help_rows()).blocks) for form, _ in grammar.list_help_rows())
 
 
 def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not() -> None:
-    card = diagnosis.render(
+    card = diagnosis.render_diagnosis(
         "i1", REPORT.model_copy(update={"reply": "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
     )
     assert card.blocks[0]["text"]["text"] == "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
 
 
 def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:
-    card = render_living(Living("i1", standing=IncidentStanding("ticket", ("Waiting for a person to take it.",))))
+    card = render_living(IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",))))
     assert valid(card)
     assert "Waiting for a person to take it" in shown(card.blocks), "the standing's line"
     assert not buttons(card.blocks)

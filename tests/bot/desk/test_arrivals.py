@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.slack.incoming.payloads import MOST_FILES, Sent, read_message, whole_text
+from bot.slack.incoming.payloads import MAX_FILES, SlackFile, parse_message, get_full_text
 
 BOT = "U0RACKMED"
 
@@ -16,7 +16,7 @@ def body(**event: Any) -> dict[str, Any]:
 
 def test_both_events_of_a_mention_have_one_key_and_one_of_them_is_the_twin() -> None:
     text = f"<@{BOT}> look"
-    one, two = read_message(body(text=text), BOT), read_message(body(type="app_mention", channel_type=None, text=text), BOT)
+    one, two = parse_message(body(text=text), BOT), parse_message(body(type="app_mention", channel_type=None, text=text), BOT)
     assert one
     assert two
     assert one.key == two.key == "T1.C1.1700000000.000100"
@@ -37,7 +37,7 @@ def test_both_events_of_a_mention_have_one_key_and_one_of_them_is_the_twin() -> 
     ],
 )
 def test_what_nobody_said_is_nothing(event: dict[str, Any]) -> None:
-    assert read_message(body(**event), BOT) is None
+    assert parse_message(body(**event), BOT) is None
 
 
 def test_of_bots_only_the_named_alert_sources_are_heard() -> None:
@@ -48,23 +48,23 @@ def test_of_bots_only_the_named_alert_sources_are_heard() -> None:
         "text": "",
         "attachments": [{"title": "GPU down", "text": "gpu-017"}],
     }
-    assert read_message(body(**alert), BOT) is None
-    assert read_message(body(**alert), BOT, {"B0OTHER"}) is None
-    heard = read_message(body(**alert), BOT, {"B0ALERT"})
+    assert parse_message(body(**alert), BOT) is None
+    assert parse_message(body(**alert), BOT, {"B0OTHER"}) is None
+    heard = parse_message(body(**alert), BOT, {"B0ALERT"})
     assert heard
     assert (heard.alert, heard.mention, heard.user, heard.raw) == (True, True, "B0ALERT", "GPU down\ngpu-017")
-    assert read_message(body(**alert | {"subtype": "message_changed"}), BOT, {"B0ALERT"}) is None
-    assert read_message(body(**alert | {"user": BOT}), BOT, {"B0ALERT"}) is None
+    assert parse_message(body(**alert | {"subtype": "message_changed"}), BOT, {"B0ALERT"}) is None
+    assert parse_message(body(**alert | {"user": BOT}), BOT, {"B0ALERT"}) is None
 
 
 def test_a_direct_message_needs_no_mention() -> None:
-    arrival = read_message(body(channel_type="im", channel="D1"), BOT)
+    arrival = parse_message(body(channel_type="im", channel="D1"), BOT)
     assert arrival
     assert (arrival.mention, arrival.twin) == (True, False)
 
 
 def test_a_thread_is_told_from_its_beginning() -> None:
-    reply, root = read_message(body(thread_ts="1600000000.000001"), BOT), read_message(body(thread_ts="1700000000.000100"), BOT)
+    reply, root = parse_message(body(thread_ts="1600000000.000001"), BOT), parse_message(body(thread_ts="1700000000.000100"), BOT)
     assert reply
     assert root
     assert (reply.root, reply.in_thread) == ("1600000000.000001", True)
@@ -72,20 +72,20 @@ def test_a_thread_is_told_from_its_beginning() -> None:
 
 
 def test_a_channel_that_others_can_read_is_known_as_such() -> None:
-    arrival = read_message(body() | {"is_ext_shared_channel": True}, BOT)
+    arrival = parse_message(body() | {"is_ext_shared_channel": True}, BOT)
     assert arrival
     assert arrival.place.shared
 
 
 def test_files_are_pointers_and_not_too_many() -> None:
     rows = [{"id": f"F{n}", "name": "a.log", "size": 3, "url_private": "https://files.slack.com/a"} for n in range(30)]
-    arrival = read_message(body(subtype="file_share", files=rows), BOT)
+    arrival = parse_message(body(subtype="file_share", files=rows), BOT)
     assert arrival
-    assert len(arrival.files) == MOST_FILES
-    assert arrival.files[0] == Sent("F0", "a.log", 3, "https://files.slack.com/a")
+    assert len(arrival.files) == MAX_FILES
+    assert arrival.files[0] == SlackFile("F0", "a.log", 3, "https://files.slack.com/a")
 
 
 def test_an_alert_that_is_only_an_attachment_has_words() -> None:
-    assert whole_text({"text": "", "attachments": [{"title": "GPU down", "text": "gpu-017"}, {"fallback": "see dashboard"}]}) == (
+    assert get_full_text({"text": "", "attachments": [{"title": "GPU down", "text": "gpu-017"}, {"fallback": "see dashboard"}]}) == (
         "GPU down\ngpu-017\nsee dashboard"
     )

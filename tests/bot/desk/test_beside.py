@@ -5,7 +5,7 @@ from redis import Redis as Blocking
 from redis.asyncio import Redis
 
 from bot.desk.lease import Leases
-from bot.store.keys import Names
+from bot.store.keys import RedisKeys
 from graph.memory.fence import LostLease
 from tests.support.clock import SetClock
 from tests.support.redis_server import RealServer
@@ -20,7 +20,7 @@ def leases_of(real_redis: Redis, server: RealServer) -> Leases:
 
 
 async def test_a_loop_that_is_held_up_keeps_its_lease(real_redis: Redis, redis_server: RealServer) -> None:
-    lease = await leases_of(real_redis, redis_server).take("inc-1")
+    lease = await leases_of(real_redis, redis_server).acquire("inc-1")
     assert lease
 
     async def turn() -> int:
@@ -28,7 +28,7 @@ async def test_a_loop_that_is_held_up_keeps_its_lease(real_redis: Redis, redis_s
         renewed, left = 0, SECONDS * 1000
         with Blocking.from_url(f"unix://{redis_server.socket}") as other:
             while renewed < 2:
-                now = other.pttl(Names().lease("inc-1"))
+                now = other.pttl(RedisKeys().lease_key("inc-1"))
                 assert isinstance(now, int)
                 assert now > 0, "it ran out"
                 renewed, left = renewed + (now > left), now
@@ -39,9 +39,9 @@ async def test_a_loop_that_is_held_up_keeps_its_lease(real_redis: Redis, redis_s
 
 
 async def test_a_lease_that_another_took_ends_the_work(real_redis: Redis, redis_server: RealServer) -> None:
-    lease = await leases_of(real_redis, redis_server).take("inc-1")
+    lease = await leases_of(real_redis, redis_server).acquire("inc-1")
     assert lease
-    await real_redis.set(Names().lease("inc-1"), "99:somebody")
+    await real_redis.set(RedisKeys().lease_key("inc-1"), "99:somebody")
 
     async def turn() -> None:
         await real_redis.blpop(["never"], timeout=0)

@@ -11,15 +11,15 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.cards.incidents import diagnosis
-from bot.desk.causes import Causes
-from bot.desk.concern import Concern
-from bot.desk.desk import Desk
+from bot.desk.causes import CauseOwnership
+from bot.desk.concern import IncidentFingerprint
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.lua import LET_GO
-from bot.desk.sweeper import AUTO_CLOSE, timers_after
-from graph.report import Report, SharedCause
-from graph.rows import IncidentRows
+from bot.desk.lua import CAUSE_RELEASED
+from bot.desk.sweeper import AUTO_CLOSE, plan_timers
+from graph.report import Report, CauseOwnedElsewhere
+from graph.rows import IncidentView
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_actions import SLOW, TAXONOMY, Office, Site, hung, well
 from tests.support.fakes_desk import BoardOfList, item, origin
@@ -50,23 +50,23 @@ class House(Office):
     def __init__(self, redis: Redis, site: Site, **more: Any) -> None:
         super().__init__(redis, site, **more)
         self.board = BoardOfList()
-        self.desk = Desk(
-            self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=timers_after
+        self.desk = Dispatcher(
+            self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=plan_timers
         )
 
     async def turns_of(self, incident: str) -> list[Report]:
-        await self.desk.advance(incident)
+        await self.desk.process_incident(incident)
         return []
 
     async def last(self, incident: str) -> Report:
-        report = IncidentRows(await self.turns.state(incident)).report
+        report = IncidentView(await self.turns.load_state(incident)).report
         assert report
         return report
 
     async def sweep(self) -> list[str]:
         """What came due beside work that was woken, fired; the incidents."""
-        due = [row for row in await self.inbox.come_due(SOON) if row.why == LET_GO]
-        fired = [row.incident for row in due if await self.inbox.fire(row)]
+        due = [row for row in await self.inbox.collect_due(SOON) if row.why == CAUSE_RELEASED]
+        fired = [row.incident for row in due if await self.inbox.fire_timer(row)]
         for incident in fired:
             await self.settle(incident)
         return fired
@@ -83,11 +83,11 @@ async def test_of_two_incidents_with_one_cause_the_first_keeps_the_cards_and_the
     first = await office.mention("n1 is slow")
     second = await office.mention("everything is slow", thread="2.0")
     assert [row.action.remedy for row in await office.pending(first)] == [FIX]
-    assert await office.ledger.of_incident(second) == []
+    assert await office.ledger.list_incident_records(second) == []
     assert await office.ladders(second) == []
     report = await office.last(second)
     assert [cause.label for cause in report.root_causes] == [SLOW]
-    assert report.shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+    assert report.shared == (CauseOwnedElsewhere(label=SLOW, incident=first, hosts=("n1",)),)
     assert (report.next_step, report.actions, report.by_hand) == ("", (), ())
     assert (await office.last(first)).shared == ()
     assert len(office.wall.cards) == 1
@@ -110,7 +110,7 @@ async def test_what_only_one_of_them_found_it_mends_itself(store: Redis) -> None
     first = await office.mention("n1 is slow")
     office.site.sick(slow("n2"))
     second = await office.mention("n2 is slow too", thread="2.0")
-    assert (await office.last(second)).shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+    assert (await office.last(second)).shared == (CauseOwnedElsewhere(label=SLOW, incident=first, hosts=("n1",)),)
     assert [row["target"] for row in await office.ladders(second)] == ["n2"]
     assert [row.action.target for row in await office.pending(second)] == ["n2"]
 
@@ -155,7 +155,7 @@ async def test_a_keeper_that_cannot_look_keeps_it(store: Redis) -> None:
     assert await office.sweep() == []
     office.site.silent = set()
     await office.say(second, "recheck")
-    assert (await office.last(second)).shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+    assert (await office.last(second)).shared == (CauseOwnedElsewhere(label=SLOW, incident=first, hosts=("n1",)),)
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "take"])
@@ -187,8 +187,8 @@ async def test_what_an_incident_waits_for_elsewhere_does_not_end_by_silence(stor
     office = house(store, slow("n1"))
     await office.mention("n1 is slow")
     second = await office.mention("everything is slow", thread="2.0")
-    state = await office.turns.state(second)
-    assert AUTO_CLOSE not in timers_after(state, await office.last(second), item(second), T0)
+    state = await office.turns.load_state(second)
+    assert AUTO_CLOSE not in plan_timers(state, await office.last(second), item(second), T0)
 
 
 async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_worked_on(store: Redis) -> None:
@@ -197,17 +197,17 @@ async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_wo
     second = await office.mention("is n2 healthy?", thread="2.0")
     report = await office.last(second)
     assert (report.also_seen, report.actions) == ((SLOW,), ())
-    assert report.shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",), waits=False),)
-    shown = str(diagnosis.render(second, report).blocks)
+    assert report.shared == (CauseOwnedElsewhere(label=SLOW, incident=first, hosts=("n1",), waits=False),)
+    shown = str(diagnosis.render_diagnosis(second, report).blocks)
     assert "another thread" in shown
     assert "`recheck" not in shown, "its fix is decided there"
-    assert AUTO_CLOSE in timers_after(await office.turns.state(second), report, item(second), T0)
+    assert AUTO_CLOSE in plan_timers(await office.turns.load_state(second), report, item(second), T0)
 
 
 async def test_who_only_saw_a_cause_beside_a_question_keeps_it_from_nobody(store: Redis) -> None:
     office = house(store, slow("n1"))
     asked = await office.mention("is n2 healthy?")
-    assert "`recheck n1`" in str(diagnosis.render(asked, await office.last(asked)).blocks)
+    assert "`recheck n1`" in str(diagnosis.render_diagnosis(asked, await office.last(asked)).blocks)
     later = await office.mention("n1 is slow", thread="2.0")
     assert (await office.last(later)).shared == ()
     assert [row.action.remedy for row in await office.pending(later)] == [FIX]
@@ -221,18 +221,18 @@ async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis
     assert len(office.wall.cards) == 1
     await office.approve(incidents[0], FIX)
     assert office.site.counts() == {FIX: 1}
-    assert [await office.ledger.of_incident(incident) for incident in incidents[1:]] == [[]] * 6
+    assert [await office.ledger.list_incident_records(incident) for incident in incidents[1:]] == [[]] * 6
 
 
 async def test_what_is_nobodys_host_is_told_to_people_once(store: Redis) -> None:
-    gone = replace(COMMON.leaf(NO_SM), remedies=("escalate_fabric",))
+    gone = replace(COMMON.get_leaf(NO_SM), remedies=("escalate_fabric",))
     away = [fact(host, "ibstat", "ib.sm_lid", 0, "mlx5_0") for host in HOSTS]
     office = house(store, *away, taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, NO_SM: gone}))
     first, second = [await office.mention(f"{host} has no network", thread=f"{n}.0") for n, host in enumerate(("n1", "n3"), 1)]
     reports = [await office.last(incident) for incident in (first, second)]
     assert [[cause.label for cause in report.root_causes] for report in reports] == [[NO_SM], [NO_SM]]
     assert [bool(report.by_hand) for report in reports] == [True, False]
-    assert reports[1].shared == (SharedCause(label=NO_SM, incident=first),)
+    assert reports[1].shared == (CauseOwnedElsewhere(label=NO_SM, incident=first),)
 
 
 async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(store: Redis) -> None:
@@ -249,102 +249,102 @@ async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(stor
 # In Redis
 
 
-async def opened(redis: Redis, *names: str) -> tuple[Inbox, Causes, list[str]]:
+async def opened(redis: Redis, *names: str) -> tuple[Inbox, CauseOwnership, list[str]]:
     """Incidents, and what keeps their causes."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
-    got = [(await inbox.open(origin(f"{n}.0"), name, lambda i, name=name: item(i, name))).incident for n, name in enumerate(names, 1)]  # type: ignore[misc]
-    return inbox, Causes(redis, clock), got
+    got = [(await inbox.open_or_join(origin(f"{n}.0"), name, lambda i, name=name: item(i, name))).incident for n, name in enumerate(names, 1)]  # type: ignore[misc]
+    return inbox, CauseOwnership(redis, clock), got
 
 
 async def close(redis: Redis, inbox: Inbox, incident: str, name: str) -> None:
-    lease = await Leases(redis, SetClock()).take(incident)
+    lease = await Leases(redis, SetClock()).acquire(incident)
     assert lease
-    await inbox.finish(incident, lease.token, name, "closed", {}, keep=timedelta(days=1))
+    await inbox.finish_item(incident, lease.token, name, "closed", {}, keep=timedelta(days=1))
 
 
 async def test_of_many_that_conclude_at_once_one_keeps_each_cause(redis: Redis) -> None:
     _, causes, names = await opened(redis, *"abcdefgh")
-    got = await asyncio.gather(*(causes.keep(name, ("X n1", "Y n2")) for name in names))
+    got = await asyncio.gather(*(causes.claim_causes(name, ("X n1", "Y n2")) for name in names))
     (keeper,) = {other for kept in got for other in kept.values()}
     assert sorted(bool(kept) for kept in got) == [False] + [True] * 7
     assert got[names.index(keeper)] == {}
-    assert await causes.keep(keeper, ("X n1", "Y n2")) == {}
-    assert await causes.keep(names[0], ()) == {}
+    assert await causes.claim_causes(keeper, ("X n1", "Y n2")) == {}
+    assert await causes.claim_causes(names[0], ()) == {}
 
 
-async def beside(redis: Redis) -> tuple[Inbox, Causes, str, str]:
+async def beside(redis: Redis) -> tuple[Inbox, CauseOwnership, str, str]:
     """An incident, and another one of the same host whose people may not read the first."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
-    a = await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1",)))
-    b = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n1",)))
+    a = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), about=IncidentFingerprint(("n1",)))
+    b = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), about=IncidentFingerprint(("n1",)))
     assert b.beside == (a.incident,)
-    return inbox, Causes(redis, clock), a.incident, b.incident
+    return inbox, CauseOwnership(redis, clock), a.incident, b.incident
 
 
 async def test_the_second_thread_leaves_to_the_first_what_that_is_still_looking_for(redis: Redis) -> None:
     inbox, causes, a, b = await beside(redis)
-    assert await causes.keep(b, ("X n1", "Y n1")) == {"X n1": a, "Y n1": a}
-    assert await causes.keep(a, ("X n1",)) == {}
-    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
-    assert await causes.keep(b, ("X n1", "Y n1")) == {"X n1": a}
-    await causes.keep(a, ())
-    assert await causes.keep(b, ("X n1", "Y n1")) == {}
+    assert await causes.claim_causes(b, ("X n1", "Y n1")) == {"X n1": a, "Y n1": a}
+    assert await causes.claim_causes(a, ("X n1",)) == {}
+    assert [row.incident for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED] == [b]
+    assert await causes.claim_causes(b, ("X n1", "Y n1")) == {"X n1": a}
+    await causes.claim_causes(a, ())
+    assert await causes.claim_causes(b, ("X n1", "Y n1")) == {}
 
 
 async def test_the_second_thread_goes_on_where_the_first_has_looked_and_found_nothing(redis: Redis) -> None:
     _, causes, a, b = await beside(redis)
-    await causes.keep(a, ())
-    assert await causes.keep(b, ("X n1",)) == {}
-    assert await causes.keep(a, ("X n1",)) == {"X n1": b}
+    await causes.claim_causes(a, ())
+    assert await causes.claim_causes(b, ("X n1",)) == {}
+    assert await causes.claim_causes(a, ("X n1",)) == {"X n1": b}
 
 
 async def test_the_second_thread_goes_on_where_the_first_ends_before_it_has_found_anything(redis: Redis) -> None:
     inbox, causes, a, b = await beside(redis)
-    await causes.keep(b, ("X n1",))
+    await causes.claim_causes(b, ("X n1",))
     await close(redis, inbox, a, "a")
-    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
-    assert await causes.keep(b, ("X n1",)) == {}
+    assert [row.incident for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED] == [b]
+    assert await causes.claim_causes(b, ("X n1",)) == {}
 
 
 async def test_letting_go_wakes_those_who_found_it_too_and_the_next_keeps_it(redis: Redis) -> None:
     inbox, causes, (a, b, c) = await opened(redis, "a", "b", "c")
     for name in (a, b, c):
-        await causes.keep(name, ("X n1",))
-    await causes.keep(b, ("X n1", "Z n3"))
-    await causes.keep(c, ())
-    assert [row for row in await inbox.come_due(SOON) if row.why == LET_GO] == []
-    await causes.keep(c, ("X n1",))
-    await causes.keep(a, ())
-    due = [row for row in await inbox.come_due(SOON) if row.why == LET_GO]
+        await causes.claim_causes(name, ("X n1",))
+    await causes.claim_causes(b, ("X n1", "Z n3"))
+    await causes.claim_causes(c, ())
+    assert [row for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED] == []
+    await causes.claim_causes(c, ("X n1",))
+    await causes.claim_causes(a, ())
+    due = [row for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED]
     assert sorted(row.incident for row in due) == sorted((b, c))
-    assert await causes.keep(c, ("X n1",)) == {"X n1": b}
-    assert [await inbox.fire(row) for row in due] == [True, True]
-    woken = (await inbox.peek(b))[-1]
-    assert (woken.kind, woken.user, woken.data) == ("recheck", "", {"why": LET_GO})
+    assert await causes.claim_causes(c, ("X n1",)) == {"X n1": b}
+    assert [await inbox.fire_timer(row) for row in due] == [True, True]
+    woken = (await inbox.list_waiting(b))[-1]
+    assert (woken.kind, woken.user, woken.data) == ("recheck", "", {"why": CAUSE_RELEASED})
 
 
 async def test_a_turn_under_way_does_not_swallow_the_wake_up(redis: Redis) -> None:
     inbox, causes, (a, b) = await opened(redis, "a", "b")
-    lease = await Leases(redis, SetClock()).take(b)
+    lease = await Leases(redis, SetClock()).acquire(b)
     assert lease
     for name in (a, b):
-        await causes.keep(name, ("X n1",))
-    await causes.keep(a, ())
-    await inbox.finish(b, lease.token, "b", "open", {}, keep=timedelta(days=1))
-    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
+        await causes.claim_causes(name, ("X n1",))
+    await causes.claim_causes(a, ())
+    await inbox.finish_item(b, lease.token, "b", "open", {}, keep=timedelta(days=1))
+    assert [row.incident for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED] == [b]
 
 
 async def test_what_is_closed_keeps_nothing_is_woken_no_more_and_leaves_nothing(redis: Redis) -> None:
     inbox, causes, (a, b) = await opened(redis, "a", "b")
     for name in (a, b):
-        await causes.keep(name, ("X n1",))
-    await causes.keep(a, ())
+        await causes.claim_causes(name, ("X n1",))
+    await causes.claim_causes(a, ())
     await close(redis, inbox, b, "b")
-    assert [row for row in await inbox.come_due(SOON) if row.why == LET_GO] == []
+    assert [row for row in await inbox.collect_due(SOON) if row.why == CAUSE_RELEASED] == []
     assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
-    assert await causes.keep(a, ("X n1",)) == {}
+    assert await causes.claim_causes(a, ("X n1",)) == {}
     await close(redis, inbox, a, "a")
     assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
 
@@ -366,7 +366,7 @@ async def test_after_stop_a_new_report_gets_its_own_card(store: Redis) -> None:
     first = await office.mention("n1 is slow")
     await office.say(first, "stop")
     assert await office.pending(first) == []
-    assert IncidentRows(await office.turns.state(first)).stopped
+    assert IncidentView(await office.turns.load_state(first)).is_stopped
     second = await office.mention("n1 is slow", thread="2.0")
     assert (await office.last(second)).shared == ()
     assert [row.action.remedy for row in await office.pending(second)] == [FIX]
@@ -378,7 +378,7 @@ async def test_after_stop_a_report_in_the_same_thread_is_a_new_look_with_its_car
     incident = await office.mention("n1 is slow")
     await office.say(incident, "stop")
     await office.say(incident, kind, text="n1 is slow again")
-    assert not IncidentRows(await office.turns.state(incident)).stopped
+    assert not IncidentView(await office.turns.load_state(incident)).is_stopped
     assert [row.action.remedy for row in await office.pending(incident)] == [FIX]
 
 
@@ -387,13 +387,13 @@ async def test_a_stopped_incident_stays_stopped_while_people_only_ask(store: Red
     incident = await office.mention("n1 is slow")
     await office.say(incident, "stop")
     await office.say(incident, "status")
-    assert IncidentRows(await office.turns.state(incident)).stopped
+    assert IncidentView(await office.turns.load_state(incident)).is_stopped
     assert await office.pending(incident) == []
 
 
 async def test_what_a_silent_incident_found_is_kept_by_the_next_report(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    await office.inbox.let_go_of_causes(first)
+    await office.inbox.release_causes(first)
     second = await office.mention("everything is slow", thread="2.0")
     assert (await office.last(second)).shared == ()

@@ -7,10 +7,10 @@ import pytest
 
 from bot.cards.buttons import OldButton
 from bot.cards.incidents import diagnosis, held
-from bot.slack.client import post
-from graph.report import HeldNode, Report
-from graph.rows import write_ladders
-from graph.state import Incident, Ladder
+from bot.slack.client import post_message
+from graph.report import ReturnableNode, Report
+from graph.rows import serialize_remediations
+from graph.state import IncidentState, Remediation
 from tests.support.clock import T0
 from tests.support.fakes_approvals import Ward, ward
 from tests.support.fakes_bot import OPS
@@ -25,17 +25,17 @@ async def place() -> AsyncIterator[Ward]:
 def holding(place: Ward, *ladders: str, **more: Any) -> None:
     """The incident holds a node for each of these ladders."""
     rows = [
-        Ladder(id=name, label="GPU.BUS.Fell_Off", target=f"gpu-01{n}", drained=True, drained_at=T0, drained_by="Priya", **more)
+        Remediation(id=name, label="GPU.BUS.Fell_Off", target=f"gpu-01{n}", drained=True, drained_at=T0, drained_by="Priya", **more)
         for n, name in enumerate(ladders)
     ]
-    place.bot.states[place.incident] = cast(Incident, {"id": place.incident, "ladders": write_ladders(rows)})
+    place.bot.states[place.incident] = cast(IncidentState, {"id": place.incident, "ladders": serialize_remediations(rows)})
 
 
 async def answered(place: Ward, channel: str = OPS, *ladders: str) -> str:
     """A status answer that offers these nodes; the ts of its message."""
-    nodes = tuple(HeldNode(ladder=name, host="gpu-017") for name in ladders or ("gone",))
+    nodes = tuple(ReturnableNode(ladder=name, host="gpu-017") for name in ladders or ("gone",))
     report = Report(item="a", outcome="diagnosed", reply="Held:\n  gpu-017: drained by RackMedic", held=nodes)
-    return await post(place.bot.surface.client, channel, place.thread, diagnosis.render(place.incident, report)) or ""
+    return await post_message(place.bot.surface.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""
 
 
 async def home_of(place: Ward, user: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) 
     await place.ask()
     for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return is put up for decision")):
         ts = await answered(place, OPS, ladder)
-        await place.bot.slack.click("olga", ts, held.ASK)
+        await place.bot.slack.click("olga", ts, held.ASK_RETURN_ACTION_ID)
         await place.bot.settled()
         assert says in place.whispered("olga")
 
@@ -56,7 +56,7 @@ async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) 
 async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
     await place.ask()
     ts = await answered(place)
-    await place.bot.slack.click("gus", ts, held.ASK)
+    await place.bot.slack.click("gus", ts, held.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "full members" in place.whispered("gus")
     assert "put up for decision" not in place.whispered("gus")
@@ -65,9 +65,9 @@ async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
 async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -> None:
     other = await place.bot.slack.say("olga", OPS, "@rackmedic job 4712 hangs on gpu-018")
     await place.bot.settled()
-    report = Report(item="a", outcome="diagnosed", reply="Held:", held=(HeldNode(ladder="gone", host="gpu-017"),))
-    ts = await post(place.bot.surface.client, OPS, other, diagnosis.render(place.incident, report)) or ""
-    await place.bot.slack.click("olga", ts, held.ASK)
+    report = Report(item="a", outcome="diagnosed", reply="Held:", held=(ReturnableNode(ladder="gone", host="gpu-017"),))
+    ts = await post_message(place.bot.surface.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
+    await place.bot.slack.click("olga", ts, held.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert str(OldButton()) in place.whispered("olga")
 
@@ -76,7 +76,7 @@ async def test_home_lists_what_we_hold_and_says_there_what_became_of_a_press(pla
     holding(place, "l1", outcome="undecided", says="nobody decided in time", since=None, fault=None)
     before = str(await home_of(place, "olga"))
     assert "what was wrong is not noted" in before, "no button where nobody could look"
-    assert held.ASK not in before
+    assert held.ASK_RETURN_ACTION_ID not in before
 
 
 async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
@@ -87,14 +87,14 @@ async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
     words = str(view)
     assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; nobody decided in time" in words
     assert "hosts at once 0 of 1" in words
-    await place.bot.slack.click_view("olga", view["id"], held.ASK)
+    await place.bot.slack.click_view("olga", view["id"], held.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "the fault is there: Xid 119 on gpu3" in str(place.bot.slack.home("olga"))
     assert place.whispered("olga") == ""
 
 
 async def test_who_took_it_finds_it_under_mine(place: Ward) -> None:
-    place.bot.states[place.incident] = cast(Incident, {"id": place.incident, "owner": "U0OLGA"})
+    place.bot.states[place.incident] = cast(IncidentState, {"id": place.incident, "owner": "U0OLGA"})
     hers, priyas = [(await home_of(place, user))["blocks"] for user in ("olga", "priya")]
     assert str(hers).count(place.incident) == 2
     assert str(priyas).count(place.incident) == 1

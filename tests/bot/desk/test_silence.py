@@ -9,10 +9,10 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Due
+from bot.desk.inbox import DueEntry
 from bot.desk.sweeper import HAND_OVER_AFTER, REMIND_AFTER
-from graph.rows import IncidentRows
-from graph.state import CUSTOMER, REMIND, SIDE, UNANSWERED, WITHDRAWN, Attachment, CustomerThread, Item, Origin
+from graph.rows import IncidentView
+from graph.state import TENANT_SIDE, REMINDER_DUE, SIDE_KEY, REMINDER_UNANSWERED, REPORT_WITHDRAWN, Attachment, TenantThread, InboxItem, Origin
 from tests.bot.desk.test_turns import INCIDENT, Office
 from tests.support.fakes_graph import FakeFleet, World, healthy, item
 from tests.support.inventories import inventory
@@ -20,7 +20,7 @@ from tools.inventory.hosts import Inventory
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.slow
-CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA")
+CAME = TenantThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA")
 THEIRS = Origin(kind="slack", team="T1", channel="", thread_ts="2.0", user="U0CARLA", tenant="acme", customer=CAME)
 A_BIT = timedelta(seconds=1)
 
@@ -41,31 +41,31 @@ class Provider(Office):
     async def reports(self, text: str = "the loss looks odd", origin: Origin = THEIRS) -> None:
         """The first report, and what is concluded of it."""
         self.inbox._new_id = lambda: INCIDENT
-        data = {SIDE: CUSTOMER} if origin.customer else {}
-        await self.inbox.open(origin, "first", lambda _: item(text, data=data))
-        await self.desk.advance(INCIDENT)
+        data = {SIDE_KEY: TENANT_SIDE} if origin.customer else {}
+        await self.inbox.open_or_join(origin, "first", lambda _: item(text, data=data))
+        await self.desk.process_incident(INCIDENT)
 
-    def theirs(self, text: str, number: int = 1, **more: Any) -> Item:
+    def theirs(self, text: str, number: int = 1, **more: Any) -> InboxItem:
         """Something that the customer says now."""
-        said = item(text, "reply", f"theirs-{number}", data={SIDE: CUSTOMER}, **more)
+        said = item(text, "reply", f"theirs-{number}", data={SIDE_KEY: TENANT_SIDE}, **more)
         return said.model_copy(update={"at": self.clock.now()})
 
-    async def comes(self, span: timedelta) -> list[Due]:
+    async def comes(self, span: timedelta) -> list[DueEntry]:
         """Time goes by; what came due."""
         self.clock.at += span
         self.world.clock.at = self.clock.at
-        return await self.inbox.come_due(A_BIT)
+        return await self.inbox.collect_due(A_BIT)
 
     async def passes(self, span: timedelta) -> list[str]:
         """The same, worked off; why it came."""
         due = await self.comes(span)
         for entry in due:
-            await self.inbox.fire(entry)
-        await self.desk.advance(INCIDENT)
+            await self.inbox.fire_timer(entry)
+        await self.desk.process_incident(INCIDENT)
         return [entry.why for entry in due]
 
-    async def rows(self) -> IncidentRows:
-        return IncidentRows(await self.turns.state(INCIDENT))
+    async def rows(self) -> IncidentView:
+        return IncidentView(await self.turns.load_state(INCIDENT))
 
     async def handed(self) -> bool:
         rows = await self.rows()
@@ -97,9 +97,9 @@ async def test_silence_is_followed_up_once_and_then_handed_over(provider: Provid
     await provider.reports()
     assert (await provider.rows()).lifecycle == "waiting"
     assert await provider.passes(REMIND_AFTER - A_BIT) == []
-    assert await provider.passes(2 * A_BIT) == [REMIND]
+    assert await provider.passes(2 * A_BIT) == [REMINDER_DUE]
     assert not await provider.handed()
-    assert await provider.passes(OVER) == [UNANSWERED]
+    assert await provider.passes(OVER) == [REMINDER_UNANSWERED]
     assert await provider.handed()
     report = provider.board.posts[-1][1]
     assert "has not answered" in report.reply
@@ -121,9 +121,9 @@ async def test_an_answer_ends_the_silence_and_begins_the_next_one(provider: Prov
     await provider.reports()
     await provider.passes(REMINDED)
     await provider.say(provider.theirs("it worked on Monday"))
-    since = (await provider.rows()).silence.since
+    since = (await provider.rows()).tenant_silence.since
     assert since is None or since == provider.clock.now()
-    assert UNANSWERED not in await provider.passes(OVER)
+    assert REMINDER_UNANSWERED not in await provider.passes(OVER)
 
 
 async def test_an_answer_that_overtakes_the_hand_over_keeps_it_from_happening(provider: Provider) -> None:
@@ -132,8 +132,8 @@ async def test_an_answer_that_overtakes_the_hand_over_keeps_it_from_happening(pr
     [due] = await provider.comes(OVER)
     answer = provider.theirs("maybe, we do not know")
     await provider.inbox.enqueue(answer, answer.id)
-    await provider.inbox.fire(due)
-    await provider.desk.advance(INCIDENT)
+    await provider.inbox.fire_timer(due)
+    await provider.desk.process_incident(INCIDENT)
     assert provider.board.posted[-2:] == [answer.id, f"timer:{INCIDENT}:{due.why}:{due.score}"]
     assert "has not answered" not in "".join(report.reply for _, report in provider.board.posts)
 
@@ -143,16 +143,16 @@ async def test_an_answer_that_comes_with_the_hand_over_goes_to_the_ticket(provid
     await provider.passes(REMINDED)
     [due] = await provider.comes(OVER)
     answer = provider.theirs("it is job 4711 on n3")
-    await provider.inbox.fire(due)
+    await provider.inbox.fire_timer(due)
     await provider.inbox.enqueue(answer, answer.id)
-    await provider.desk.advance(INCIDENT)
+    await provider.desk.process_incident(INCIDENT)
     assert provider.board.posted[-1] == answer.id
     assert await provider.handed()
     rows = await provider.rows()
     assert rows.ticket
     assert "n3" in rows.ticket.summary
-    assert answer.text in str(rows.said)
-    assert rows.silence.handed is None, "they did answer"
+    assert answer.text in str(rows.messages)
+    assert rows.tenant_silence.handed is None, "they did answer"
 
 
 async def test_a_reminder_that_an_answer_overtook_reminds_nobody(provider: Provider) -> None:
@@ -160,20 +160,20 @@ async def test_a_reminder_that_an_answer_overtook_reminds_nobody(provider: Provi
     [due] = await provider.comes(REMINDED)
     answer = provider.theirs("hm")
     await provider.inbox.enqueue(answer, answer.id)
-    await provider.inbox.fire(due)
-    await provider.desk.advance(INCIDENT)
-    assert (await provider.rows()).silence.reminded is None
+    await provider.inbox.fire_timer(due)
+    await provider.desk.process_incident(INCIDENT)
+    assert (await provider.rows()).tenant_silence.reminded is None
 
 
 async def test_what_our_own_people_say_is_no_answer(provider: Provider) -> None:
     await provider.reports()
-    since = (await provider.rows()).silence.since
+    since = (await provider.rows()).tenant_silence.since
     await provider.passes(timedelta(hours=3))
     await provider.say(item("status", "status"), item("why?", "why"))
-    assert (await provider.rows()).silence.since == since
-    assert await provider.passes(timedelta(hours=1, seconds=1)) == [REMIND]
+    assert (await provider.rows()).tenant_silence.since == since
+    assert await provider.passes(timedelta(hours=1, seconds=1)) == [REMINDER_DUE]
     await provider.say(item("status", "status", "status-2"))
-    assert await provider.passes(OVER) == [UNANSWERED]
+    assert await provider.passes(OVER) == [REMINDER_UNANSWERED]
 
 
 async def test_two_replicas_hand_over_once(redis: Redis) -> None:
@@ -183,8 +183,8 @@ async def test_two_replicas_hand_over_once(redis: Redis) -> None:
     for span in (REMINDED, OVER):
         due = await one.comes(span)
         two.clock.at = one.clock.at
-        await asyncio.gather(*(office.inbox.fire(entry) for office in (one, two) for entry in due))
-        await asyncio.gather(one.desk.advance(INCIDENT), two.desk.advance(INCIDENT))
+        await asyncio.gather(*(office.inbox.fire_timer(entry) for office in (one, two) for entry in due))
+        await asyncio.gather(one.desk.process_incident(INCIDENT), two.desk.process_incident(INCIDENT))
     told = [report for office in (one, two) for _, report in office.board.posts if "has not answered" in report.reply]
     assert len(told) == 1
     assert await two.handed()
@@ -193,7 +193,7 @@ async def test_two_replicas_hand_over_once(redis: Redis) -> None:
 async def test_it_survives_a_restart_between_each_two_steps(redis: Redis) -> None:
     world = unclear()
     await Provider(redis, world).reports()
-    for span, why in ((REMINDED, REMIND), (OVER, UNANSWERED)):
+    for span, why in ((REMINDED, REMINDER_DUE), (OVER, REMINDER_UNANSWERED)):
         after = Provider(redis, world, owner=why)
         assert await after.passes(span) == [why]
     assert await after.handed()
@@ -201,20 +201,20 @@ async def test_it_survives_a_restart_between_each_two_steps(redis: Redis) -> Non
 
 async def test_what_nobody_was_there_to_remind_of_is_not_handed_over_unreminded(provider: Provider) -> None:
     await provider.reports()
-    assert await provider.passes(timedelta(days=10)) == [REMIND]
+    assert await provider.passes(timedelta(days=10)) == [REMINDER_DUE]
     assert not await provider.handed()
-    assert await provider.passes(OVER) == [UNANSWERED]
+    assert await provider.passes(OVER) == [REMINDER_UNANSWERED]
 
 
 async def test_who_took_it_back_is_not_reminded_and_who_writes_again_is(provider: Provider) -> None:
     await provider.reports()
-    await provider.say(item("", "timer", "back", data={"why": WITHDRAWN}))
-    assert (await provider.rows()).silence.withdrawn
+    await provider.say(item("", "timer", "back", data={"why": REPORT_WITHDRAWN}))
+    assert (await provider.rows()).tenant_silence.withdrawn
     await provider.say(item("status", "status"))
-    assert (await provider.rows()).silence.withdrawn
-    assert UNANSWERED not in await provider.passes(REMINDED + OVER)
+    assert (await provider.rows()).tenant_silence.withdrawn
+    assert REMINDER_UNANSWERED not in await provider.passes(REMINDED + OVER)
     await provider.say(provider.theirs("it is odd again, job 4711"))
-    assert not (await provider.rows()).silence.withdrawn
+    assert not (await provider.rows()).tenant_silence.withdrawn
 
 
 async def test_where_nothing_is_left_to_ask_our_people_have_it_at_once(provider: Provider) -> None:
@@ -230,6 +230,6 @@ async def test_where_nothing_is_left_to_ask_our_people_have_it_at_once(provider:
 async def test_an_incident_of_our_own_ends_by_itself_as_ever(provider: Provider) -> None:
     await provider.reports("the loss looks odd on n9", THEIRS.model_copy(update={"customer": None, "tenant": ""}))
     assert (await provider.rows()).lifecycle == "waiting"
-    assert await provider.passes(REMINDED) == [REMIND]
+    assert await provider.passes(REMINDED) == [REMINDER_DUE]
     assert await provider.passes(timedelta(days=3)) == ["auto_close"]
     assert (await provider.rows()).lifecycle == "closed"

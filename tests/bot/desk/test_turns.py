@@ -9,20 +9,20 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.desk import Desk, as_it_is
+from bot.desk.desk import Dispatcher, return_item_unchanged
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
-from bot.store.keys import Names
-from bot.store.model_costs import RedisBook
+from bot.desk.sweeper import plan_timers
+from bot.store.keys import RedisKeys
+from bot.store.model_costs import RedisSpendStore
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
-from graph.model.reasoner import Spent
-from graph.state import Item
+from graph.model.reasoner import ModelSpend
+from graph.state import InboxItem
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
-from tools.fleet.answers import Ask, Seen, Wave
+from tools.fleet.answers import CheckRequest, AnswerCallback, FleetAnswers
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 HOSTS = ("n1", "n2", "n3", "n4")
@@ -43,10 +43,10 @@ def sick() -> list[Any]:
 class Office:
     """A desk over the real graph in a small world."""
 
-    def __init__(self, redis: Redis, world: World, *, owner: str = "me", fetch: Callable[[Item], Awaitable[Item]] = as_it_is) -> None:
+    def __init__(self, redis: Redis, world: World, *, owner: str = "me", fetch: Callable[[InboxItem], Awaitable[InboxItem]] = return_item_unchanged) -> None:
         self.clock = SetClock(world.clock.at)
         self.inbox = Inbox(redis, self.clock)
-        ports = replace(world.ports(), peek=self.inbox.peek)
+        ports = replace(world.ports(), peek=self.inbox.list_waiting)
         self.turns = IncidentTurns(RedisSaver(redis), ports)
         self.board = BoardOfList()
         leases = Leases(redis, self.clock, owner=owner)
@@ -54,12 +54,12 @@ class Office:
         async def no_pause(seconds: float) -> None:
             await asyncio.sleep(0)
 
-        self.desk = Desk(self.inbox, leases, self.turns, self.board, clock=self.clock, timers=timers_after, fetch=fetch, pause=no_pause)
+        self.desk = Dispatcher(self.inbox, leases, self.turns, self.board, clock=self.clock, timers=plan_timers, fetch=fetch, pause=no_pause)
 
-    async def say(self, *said: Item) -> None:
+    async def say(self, *said: InboxItem) -> None:
         for one in said:
             await self.inbox.enqueue(one, one.id)
-        await self.desk.advance(INCIDENT)
+        await self.desk.process_incident(INCIDENT)
 
 
 async def test_a_mention_becomes_a_diagnosis_and_a_why_is_answered_from_the_stored_state(redis: Redis) -> None:
@@ -68,7 +68,7 @@ async def test_a_mention_becomes_a_diagnosis_and_a_why_is_answered_from_the_stor
     assert [posted.outcome for _, posted in office.board.posts] == ["diagnosed", "diagnosed"]
     assert office.board.posts[0][1].root_causes[0].devices == ("n2/gpu3",)
     assert "n2" in office.board.posts[1][1].reply
-    state = await office.turns.state(INCIDENT)
+    state = await office.turns.load_state(INCIDENT)
     assert state["done_items"] == ["mention-1", "why-1"]
 
 
@@ -86,11 +86,11 @@ class PluggedOut(FakeFleet):
         super().__init__(facts)
         self.reached = asyncio.Event()
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
         if not self.reached.is_set():
             self.reached.set()
             await asyncio.Event().wait()
-        return await super().look(incident, asks, seen, fresh=fresh)
+        return await super().run_checks(incident, asks, seen, fresh=fresh)
 
 
 async def test_a_turn_cut_off_while_looking_is_completed_by_the_next_process(redis: Redis) -> None:
@@ -101,7 +101,7 @@ async def test_a_turn_cut_off_while_looking_is_completed_by_the_next_process(red
     await world.fleet.reached.wait()
     await office.desk.drain(grace=0.0)
     await asyncio.gather(saying, return_exceptions=True)
-    state = await office.turns.state(INCIDENT)
+    state = await office.turns.load_state(INCIDENT)
     assert state["brief"]["hosts"]
     assert "report" not in state
 
@@ -113,31 +113,31 @@ async def test_a_turn_cut_off_while_looking_is_completed_by_the_next_process(red
 
 async def test_a_broken_turn_is_given_up_and_the_next_item_gets_its_own(redis: Redis) -> None:
     class Broken(FakeFleet):
-        async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
             if len(self.fresh) < 3:
                 self.fresh.append(fresh)
                 raise ZeroDivisionError("a bug")
-            return await super().look(incident, asks, seen, fresh=fresh)
+            return await super().run_checks(incident, asks, seen, fresh=fresh)
 
     office = Office(redis, World(Broken(sick())))
     await office.say(item("job 4711 died on n[1-4]"))
-    await office.desk.advance(INCIDENT)
-    await office.desk.advance(INCIDENT)
+    await office.desk.process_incident(INCIDENT)
+    await office.desk.process_incident(INCIDENT)
     assert office.board.posts[0][1].headline.startswith("Internal error")
     await office.say(item("job 4711 died on n[1-4]", id="again"))
     assert office.board.posts[1][1].root_causes[0].devices == ("n2/gpu3",)
-    assert (await office.turns.state(INCIDENT))["done_items"] == ["again"]
+    assert (await office.turns.load_state(INCIDENT))["done_items"] == ["again"]
 
 
 async def test_a_closed_incident_gets_a_lifetime(redis: Redis) -> None:
     office = Office(redis, World(FakeFleet(sick())))
     await office.say(item("job 4711 died on n[1-4]"), item("", "close", data={"root_cause": "cable"}))
     assert await redis.ttl(f"rm:thread:{{{INCIDENT}}}:checkpoints") > 0
-    assert await office.inbox.lifecycle(INCIDENT) == "closed"
+    assert await office.inbox.get_lifecycle(INCIDENT) == "closed"
 
 
 async def test_what_an_item_points_to_is_fetched_before_its_turn(redis: Redis) -> None:
-    async def fetch(given: Item) -> Item:
+    async def fetch(given: InboxItem) -> InboxItem:
         return given.model_copy(update={"text": "job 4711 died on n[1-4]"})
 
     office = Office(redis, World(FakeFleet(sick())), fetch=fetch)
@@ -148,8 +148,8 @@ async def test_what_an_item_points_to_is_fetched_before_its_turn(redis: Redis) -
 async def test_spending_is_kept_as_long_as_the_incident(real_redis: Redis) -> None:
     office = Office(real_redis, World(FakeFleet(sick())))
     await office.say(item("job 4711 died on n[1-4]"))
-    await RedisBook(real_redis).add(INCIDENT, Spent(1, 10, 1, 0.01))
-    key = Names().of(INCIDENT, "spent")
+    await RedisSpendStore(real_redis).add_spend(INCIDENT, ModelSpend(1, 10, 1, 0.01))
+    key = RedisKeys().incident_key(INCIDENT, "spent")
     assert await real_redis.ttl(key) == -1
     await office.say(item("", "close", data={"root_cause": "cable"}))
     assert await real_redis.ttl(key) > 0

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from bot.desk.course import Course
+from bot.desk.course import IncidentMetrics
 from bot.postmortem.gather import IncidentSources
 from graph.report import Report
-from graph.state import Blind, CustomerThread, Evidence, Hypothesis, Incident, Ladder, Origin, Stats, Ticket
+from graph.state import UnobservedCheck, TenantThread, Evidence, Hypothesis, IncidentState, Remediation, Origin, IncidentCosts, HandoffTicket
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_ledger import Desk
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 NAMES = {
     "ANN": "Ann Approver",
@@ -39,9 +39,9 @@ class Kept:
     """One incident as it is kept, and the sources that read it."""
 
     desk: Desk
-    state: Incident
+    state: IncidentState
     evidence: MemoryEvidence
-    course: Course | None = None
+    course: IncidentMetrics | None = None
 
     @property
     def id(self) -> str:
@@ -49,10 +49,10 @@ class Kept:
 
     @property
     def sources(self) -> IncidentSources:
-        async def state_of(incident: str) -> Incident:
-            return self.state if incident == self.id else cast(Incident, {})
+        async def state_of(incident: str) -> IncidentState:
+            return self.state if incident == self.id else cast(IncidentState, {})
 
-        async def course_of(_: str) -> Course | None:
+        async def course_of(_: str) -> IncidentMetrics | None:
             return self.course
 
         async def name_of(user: str) -> str:
@@ -71,7 +71,7 @@ def cause(hosts: Sequence[str], *shows: Evidence, label: str = FELL_OFF) -> Hypo
     return Hypothesis(label=label, hosts=tuple(hosts), verdict="confirmed", confidence=0.97, because="Xid 79 on this GPU", evidence=cited)
 
 
-def incident(hosts: Sequence[str], report: Report, **more: Any) -> Incident:
+def incident(hosts: Sequence[str], report: Report, **more: Any) -> IncidentState:
     """A stored incident; `more` in place of what is written here."""
     said = [{"user": "OLGA", "text": "job 4711 hangs with NCCL timeout", "at": T0.isoformat()}]
     rows = {
@@ -82,9 +82,9 @@ def incident(hosts: Sequence[str], report: Report, **more: Any) -> Incident:
         "brief": {"text": "job 4711 hangs with NCCL timeout", "hosts": list(hosts), "job": "4711"},
         "report": report.model_dump(mode="json"),
         "said": said,
-        "stats": Stats(hosts=len(hosts), checks=22 * len(hosts), makespan_seconds=14.0).model_dump(mode="json"),
+        "stats": IncidentCosts(hosts=len(hosts), checks=22 * len(hosts), makespan_seconds=14.0).model_dump(mode="json"),
     }
-    return cast(Incident, {**rows, **more})
+    return cast(IncidentState, {**rows, **more})
 
 
 def diagnosed(*causes: Hypothesis, **more: Any) -> Report:
@@ -104,15 +104,15 @@ async def one_host() -> Kept:
     row = await desk.click(await desk.ask(desk.action("gpu-017", incident="inc-1")), "ANN", reason="seen it before")
     desk.clock.go(seconds=20)
     ran = await desk.ran(row)
-    await desk.ledger.judge(ran.approval, "cured")
-    ticket = Ticket(state="resolved", true_label=FELL_OFF, true_cause="riser reseated", closed_by="BOB", handed=False)
+    await desk.ledger.record_outcome(ran.approval, "cured")
+    ticket = HandoffTicket(state="resolved", true_label=FELL_OFF, true_cause="riser reseated", closed_by="BOB", handed=False)
     state = incident(["gpu-017"], diagnosed(cause(["gpu-017"])), lifecycle="closed", ticket=ticket.model_dump(mode="json"))
-    return Kept(desk, state, MemoryEvidence(), Course(T0, "diagnosed", (FELL_OFF,), 14.0, 1860.0))
+    return Kept(desk, state, MemoryEvidence(), IncidentMetrics(T0, "diagnosed", (FELL_OFF,), 14.0, 1860.0))
 
 
 async def many_hosts() -> Kept:
     """128 of them, hot, each reset by one press; ten are not back."""
-    desk, hosts = new_desk(), expand("gpu-[001-128]")
+    desk, hosts = new_desk(), expand_host_range("gpu-[001-128]")
     for host in hosts:
         row = await desk.ask(desk.action(host, incident="inc-1"))
         await desk.click(row, "ANN", reason="all of the rack")
@@ -122,9 +122,9 @@ async def many_hosts() -> Kept:
         for n, host in enumerate(hosts) for gpu in range(8)
     ]  # fmt: skip
     kept = MemoryEvidence()
-    blind = tuple(Blind(host=host, check="dcgm", why="nobody answered in 20 s") for host in hosts[:40])
+    blind = tuple(UnobservedCheck(host=host, check="dcgm", why="nobody answered in 20 s") for host in hosts[:40])
     ladders = [
-        Ladder(id=f"lad-{n}", label=HOT, target=host, drained=True, drained_at=T0, drained_by="Ann Approver", says="waits for a decision")
+        Remediation(id=f"lad-{n}", label=HOT, target=host, drained=True, drained_at=T0, drained_by="Ann Approver", says="waits for a decision")
         for n, host in enumerate(hosts[:10])
     ]  # fmt: skip
     report = diagnosed(cause(hosts, *hot, label=HOT), could_not_look=blind, next_step="Look at the cooling of the rack.")
@@ -136,7 +136,7 @@ async def nothing_found() -> Kept:
     doubt = Hypothesis(label="INTERCONNECT.NVLINK.Link_Inactive", verdict="inconclusive", confidence=0.3, because="one link was slow once")
     report = Report(item="i", outcome="abstained", headline="No cause was proven", questions=("Which rank failed first?",))
     state = incident(["gpu-001"], report, lifecycle="open", hypotheses=[doubt.model_dump(mode="json")])
-    return Kept(new_desk(), state, MemoryEvidence(), Course(T0, "abstained"))
+    return Kept(new_desk(), state, MemoryEvidence(), IncidentMetrics(T0, "abstained"))
 
 
 async def right_to_left() -> Kept:
@@ -178,27 +178,27 @@ async def handed_off() -> Kept:
     other = await desk.ask(desk.action("gpu-018", incident="inc-1"))
     await desk.click(other, "BOB", "deny", reason="a training run needs it until Friday; password=hunter2-of-bob")
     ladders = [
-        Ladder(id="l1", label=FELL_OFF, target="gpu-017", drained=True, drained_at=T0, drained_by="Ann Approver", outcome="unknown",
+        Remediation(id="l1", label=FELL_OFF, target="gpu-017", drained=True, drained_at=T0, drained_by="Ann Approver", outcome="unknown",
                approval=row.approval, says="nobody knows whether the reboot ran; gpu-017 stays drained"),
-        Ladder(id="l2", label=FELL_OFF, target="gpu-018", outcome="denied", says="rejected: a training run needs it"),
+        Remediation(id="l2", label=FELL_OFF, target="gpu-018", outcome="denied", says="rejected: a training run needs it"),
     ]  # fmt: skip
     report = diagnosed(
         cause(["gpu-017", "gpu-018"]), ruled_out=(Hypothesis(label=HOT, verdict="rejected", because="no GPU is above 60 C"),),
         by_hand=("Look at gpu-017's console.",), next_step="Cold reboot, then reseat the riser.",
     )  # fmt: skip
-    ticket = Ticket(state="taken", summary="two nodes", owner="provider", taken_by="BOB")
+    ticket = HandoffTicket(state="taken", summary="two nodes", owner="provider", taken_by="BOB")
     more: Mapping[str, Any] = {"ticket": ticket.model_dump(mode="json"), "ladders": [one.model_dump(mode="json") for one in ladders]}
     return Kept(
-        desk, incident(["gpu-017", "gpu-018"], report, lifecycle="handed_off", **more), MemoryEvidence(), Course(T0, "diagnosed", (), 14.0)
+        desk, incident(["gpu-017", "gpu-018"], report, lifecycle="handed_off", **more), MemoryEvidence(), IncidentMetrics(T0, "diagnosed", (), 14.0)
     )
 
 
 async def of_customer() -> Kept:
     """The handed-off one, reported by a customer who has gpu-017 alone and calls it train-01."""
     kept = await handed_off()
-    came = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="CARLA", user_team="T9")
+    came = TenantThread(team="T1", channel="C0ACME", thread_ts="1.0", user="CARLA", user_team="T9")
     origin = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="CARLA", tenant="acme", customer=came)
-    return replace(kept, state=cast(Incident, {**kept.state, "origin": origin.model_dump(mode="json")}))
+    return replace(kept, state=cast(IncidentState, {**kept.state, "origin": origin.model_dump(mode="json")}))
 
 
 EXTREMES = {

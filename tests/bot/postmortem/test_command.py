@@ -27,7 +27,7 @@ def test_a_slip_is_refused_with_its_mend(words: tuple[str, ...], said: str) -> N
 
 @pytest.mark.parametrize(("out", "form", "written"), [("a.pdf", "", "pdf"), ("a.txt", "", "md"), ("a.pdf", "md", "md")])
 def test_the_format_is_as_asked_for_else_by_the_name(tmp_path: Path, out: str, form: str, written: str) -> None:
-    assert PostmortemRequest("inc-1", form, tmp_path / out).written == written
+    assert PostmortemRequest("inc-1", form, tmp_path / out).output_format == written
 
 
 def test_the_request_itself_refuses() -> None:

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from bot.policy.leaks import Inside
+from bot.policy.leaks import LeakDetector
 from bot.postmortem.formats import FORMATS, PageFormat
-from bot.postmortem.gather import CustomerSide, NotACustomers
-from bot.postmortem.page import Page, as_json
-from graph.state import Incident
+from bot.postmortem.gather import TenantReportContext, NotTenantIncident
+from bot.postmortem.page import Page, build_page_document
+from graph.state import IncidentState
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.bot.postmortem.samples import FELL_OFF, NAMES, Kept, handed_off, of_customer
@@ -32,13 +32,13 @@ WORDS = load_customer_words(load_taxonomy())
 
 async def page_in(language: str) -> Page:
     kept = await of_customer()
-    return await kept.sources.for_customer(kept.id, CustomerSide(SITE, WORDS, {"C0ACME": language}))
+    return await kept.sources.build_tenant_page(kept.id, TenantReportContext(SITE, WORDS, {"C0ACME": language}))
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
 async def test_nothing_of_the_inside_is_on_it(language: str) -> None:
     page = await page_in(language)
-    text = json.dumps(as_json(page), ensure_ascii=False)
+    text = json.dumps(build_page_document(page), ensure_ascii=False)
     people = [part for name in NAMES.values() for part in name.split()]
     inside = (
         "gpu-018",
@@ -57,7 +57,7 @@ async def test_nothing_of_the_inside_is_on_it(language: str) -> None:
         *NAMES,
     )
     assert [word for word in inside if re.search(rf"(?<!\w){re.escape(word)}", text, re.IGNORECASE)] == []
-    assert Inside(SITE, "acme", page.incident, NAMES.values()).leaks(text) == ()
+    assert LeakDetector(SITE, "acme", page.incident, NAMES.values()).find_leaks(text) == ()
     assert "train-01" in text
 
 
@@ -70,18 +70,18 @@ NEIGHBOURS = ("inc-0badd0", "inc-feed99", "10.7.0.18", "192.0.2.77", "gpu-018", 
 async def test_no_word_of_the_others_is_in_any_file_of_theirs(how: PageFormat, language: str) -> None:
     """Read as words, a PDF's too: a search of its bytes finds nothing because they are packed."""
     kept = await beside_others()
-    page = await kept.sources.for_customer(kept.id, CustomerSide(SITE, WORDS, {"C0ACME": language}))
+    page = await kept.sources.build_tenant_page(kept.id, TenantReportContext(SITE, WORDS, {"C0ACME": language}))
     theirs = text_of(how, FORMATS[how].write(page))
     assert "train-01" in theirs
     assert [word for word in (*NEIGHBOURS, *NAMES, *NAMES.values()) if word.casefold() in theirs.casefold()] == []
-    assert Inside(SITE, "acme", page.incident, NAMES.values()).leaks(theirs) == ()
+    assert LeakDetector(SITE, "acme", page.incident, NAMES.values()).find_leaks(theirs) == ()
 
 
 @pytest.mark.parametrize("how", FORMATS)
 async def test_the_search_finds_what_stands_in_a_file(how: PageFormat) -> None:
     """Ours has all of it but the secret."""
     kept = await beside_others()
-    ours = text_of(how, FORMATS[how].write(await kept.sources.for_operators(kept.id)))
+    ours = text_of(how, FORMATS[how].write(await kept.sources.build_operator_page(kept.id)))
     plain = ours.replace("\\", "")
     found = ("inc-0badd0", "10.7.0.18", "192.0.2.77", "gpu-018", "Ann Approver")
     assert [word for word in found if word not in plain] == []
@@ -95,7 +95,7 @@ async def beside_others() -> Kept:
     report["by_hand"] = ["Compare with inc-0badd0 of canary on gpu-018 (10.7.0.18)."]
     report["shared"] = [{"label": FELL_OFF, "incident": "inc-feed99", "hosts": ["gpu-018"]}]
     said = {"user": "ANN", "text": "gpu-018 answers at 192.0.2.77, see inc-0badd0", "at": T0.isoformat()}
-    return replace(kept, state=cast(Incident, {**kept.state, "report": report, "said": [*kept.state["said"], said]}))
+    return replace(kept, state=cast(IncidentState, {**kept.state, "report": report, "said": [*kept.state["said"], said]}))
 
 
 async def test_it_is_in_their_language() -> None:
@@ -106,11 +106,11 @@ async def test_it_is_in_their_language() -> None:
 async def test_who_may_see_it_all_does() -> None:
     """Else the search finds nothing because nothing is there."""
     kept = await of_customer()
-    text = json.dumps(as_json(await kept.sources.for_operators(kept.id)), ensure_ascii=False)
+    text = json.dumps(build_page_document(await kept.sources.build_operator_page(kept.id)), ensure_ascii=False)
     assert all(word in text for word in ("gpu-018", "apr-", "no job on it", "Ann Approver"))
 
 
 async def test_an_incident_of_no_customer_has_none() -> None:
     kept = await handed_off()
-    with pytest.raises(NotACustomers, match="reported by no customer"):
-        await kept.sources.for_customer(kept.id, CustomerSide(SITE, WORDS))
+    with pytest.raises(NotTenantIncident, match="reported by no customer"):
+        await kept.sources.build_tenant_page(kept.id, TenantReportContext(SITE, WORDS))

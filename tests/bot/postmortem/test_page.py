@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from bot.pictures import bandwidth, timeline, walk
-from bot.postmortem.figures import heats_of, reached
+from bot.postmortem.figures import find_deciding_heatmaps, build_bandwidth_expectation
 from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import IncidentSources, UnknownIncident
-from bot.postmortem.inside import duration
-from bot.postmortem.page import APPENDIX, BulletList, Figure, Page, PageSection, PageTable, Paragraph, QuotedLines, as_json, finished
-from bot.postmortem.pdf import MOST_MARKS, _with_few_marks, lacking, pdf
+from bot.postmortem.inside import format_duration
+from bot.postmortem.page import APPENDIX_TITLE, BulletList, Figure, Page, PageSection, PageTable, Paragraph, QuotedLines, build_page_document, sanitize_page
+from bot.postmortem.pdf import MAX_ACCENTS, _limit_accents, list_missing_letters, write_pdf
 from graph.state import Milestone
 from tests.bot.postmortem.samples import (
     EXTREMES,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 
 async def page_of(kept: Kept) -> Page:
-    return await kept.sources.for_operators(kept.id)
+    return await kept.sources.build_operator_page(kept.id)
 
 
 def rows(page: Page, title: str) -> list[list[str]]:
@@ -54,7 +54,7 @@ def pictures(page: Page) -> list[Figure]:
 
 
 def words(page: Page) -> str:
-    return json.dumps(as_json(page), ensure_ascii=False)
+    return json.dumps(build_page_document(page), ensure_ascii=False)
 
 
 async def test_one_that_is_closed_tells_its_whole_story() -> None:
@@ -127,11 +127,11 @@ async def test_the_first_sheet_tells_it_all_and_what_is_longer_follows(name: str
         ["At a glance", "Root cause", "What was tried", "Still held", "Timeline"],
         ["At a glance", "Root cause", "What was tried", "Still held", "Timeline in short"],
     )
-    sheets = sheets_of(pdf(page))
-    assert [title for title in (*first, APPENDIX) if title not in sheets[0]] == [APPENDIX], "what comes first fits one sheet"
-    assert sheets[1].strip().startswith(APPENDIX)
+    sheets = sheets_of(write_pdf(page))
+    assert [title for title in (*first, APPENDIX_TITLE) if title not in sheets[0]] == [APPENDIX_TITLE], "what comes first fits one sheet"
+    assert sheets[1].strip().startswith(APPENDIX_TITLE)
     text = FORMATS["md"].write(page).decode()
-    assert text.index("At a glance") < text.index("Still held") < text.index(f"{APPENDIX}\n")
+    assert text.index("At a glance") < text.index("Still held") < text.index(f"{APPENDIX_TITLE}\n")
 
 
 async def test_every_moment_stands_once_in_markdown() -> None:
@@ -144,7 +144,7 @@ async def test_every_moment_stands_once_in_markdown() -> None:
 async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> None:
     kept = await handed_off()
     found = Milestone(at=T0 + timedelta(seconds=14), kind="found", says="GPU fell off the PCIe bus")
-    kept.state["milestones"] = [found.kept()]
+    kept.state["milestones"] = [found.to_row()]
     page = await page_of(kept)
     short = [what.partition(":")[0] for _, _, what in rows(page, "Timeline in short")]
     assert short == ["NVRM", "incident opened", "found", "approved", "approved", "approved", "nobody knows whether it ran", "rejected"]
@@ -154,7 +154,7 @@ async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> No
 async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left_to_nobody() -> None:
     kept = await one_host()
     proved = Milestone(at=T0 + timedelta(minutes=2), kind="proved", says="gpu reset: passes now")
-    kept.state["milestones"] = [proved.kept()]
+    kept.state["milestones"] = [proved.to_row()]
     kept.state["report"] = {**kept.state["report"], "next_step": "Reset the GPU."}
     page = await page_of(kept)
     moments = [what for section in page.sections if section.title.startswith("Timeline") for part in section.parts
@@ -190,15 +190,15 @@ async def test_its_moments_its_bandwidth_and_what_was_looked_into_are_drawn() ->
 
 def test_what_a_model_reaches_is_known_by_what_its_host_shows() -> None:
     shows = [Fact("smi", "gpu.product", "NVIDIA H100 80GB HBM3", f"gpu{gpu}", host="n1") for gpu in range(8)]
-    expected = reached(Inventory(hosts={}, groups={}), load_skus(), shows)
-    assert (expected("n1"), expected("n2"), expected("")) == (load_skus()["dgx-h100-8"].expected("nccl.busbw_max", None), None, None)
+    expected = build_bandwidth_expectation(Inventory(hosts={}, groups={}), load_skus(), shows)
+    assert (expected("n1"), expected("n2"), expected("")) == (load_skus()["dgx-h100-8"].get_expected("nccl.busbw_max", None), None, None)
 
 
 async def test_what_is_not_known_is_said_so() -> None:
     kept = await one_host()
     bare = IncidentSources(kept.sources.state_of, MemoryEvidence(), kept.sources.clock, None, "no key")
     kept.state["facts"] = "0" * 64
-    page = await bare.for_operators(kept.id)
+    page = await bare.build_operator_page(kept.id)
     assert dict(rows(page, "At a glance"))["To recovery"] == "not known"
     assert "Not known: the ledger could not be read." in words(page)
     assert [note for note in page.notes if "no key" in note]
@@ -207,7 +207,7 @@ async def test_what_is_not_known_is_said_so() -> None:
 
 async def test_an_incident_that_nobody_knows_is_refused() -> None:
     with pytest.raises(UnknownIncident, match="inc-nobody: no such incident"):
-        await (await one_host()).sources.for_operators("inc-nobody")
+        await (await one_host()).sources.build_operator_page("inc-nobody")
 
 
 @pytest.mark.parametrize("name", EXTREMES)
@@ -243,7 +243,7 @@ def test_a_fence_in_a_quoted_line_ends_no_quote() -> None:
 
 
 async def test_the_pdf_names_the_letters_that_its_font_lacks() -> None:
-    lacks = lacking(await page_of(await right_to_left()))
+    lacks = list_missing_letters(await page_of(await right_to_left()))
     assert {"训", "🔥"} <= set(lacks)
     assert not {"ש", "ل", "Ω", "Ж"} & set(lacks)
 
@@ -265,11 +265,11 @@ def page_with(text: str) -> Page:
 
 def calls_for(text: str) -> int:
     """Calls of Python functions that drawing a paragraph takes: a count, where a clock would measure the machine."""
-    calls, page = itertools.count(), finished(Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph(text)])]))
+    calls, page = itertools.count(), sanitize_page(Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph(text)])]))
     before = sys.getprofile()
     sys.setprofile(lambda *_: next(calls))
     try:
-        pdf(page)
+        write_pdf(page)
     finally:
         sys.setprofile(before)
     return next(calls)
@@ -284,25 +284,25 @@ def test_twice_the_text_of_a_stranger_costs_twice_the_work(sign: str) -> None:
 
 
 def test_accents_of_one_letter_are_bounded_before_they_are_drawn() -> None:
-    assert _with_few_marks("é " + "a" + "\u0301" * 2000 + "b") == f"é a{chr(0x301) * MOST_MARKS}‹+{2000 - MOST_MARKS:,} accents›b"
-    assert _with_few_marks("ש\u05c1\u05b8\u0591 a\u0302\u0301") == "ש\u05c1\u05b8\u0591 a\u0302\u0301"
+    assert _limit_accents("é " + "a" + "\u0301" * 2000 + "b") == f"é a{chr(0x301) * MAX_ACCENTS}‹+{2000 - MAX_ACCENTS:,} accents›b"
+    assert _limit_accents("ש\u05c1\u05b8\u0591 a\u0302\u0301") == "ש\u05c1\u05b8\u0591 a\u0302\u0301"
     once, many = calls_for("a" * 100), calls_for("a" + "\u0301" * 1900)
     assert many < once + 5_000
 
 
 @pytest.mark.parametrize("text", ["." * 2000, "训" * 2000, "word " * 400, "x" * 2000, "a" + "\u0301" * 2000])
 def test_no_text_of_a_stranger_keeps_a_pdf_from_being_made(text: str) -> None:
-    assert pdf(finished(page_with(text))).startswith(b"%PDF-")
+    assert write_pdf(sanitize_page(page_with(text))).startswith(b"%PDF-")
 
 
 def test_an_address_in_a_strangers_words_is_no_link_where_markdown_is_pasted() -> None:
     page = Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph("https://evil.example/x or www.evil.example")])])
-    text = FORMATS["md"].write(finished(page)).decode()
+    text = FORMATS["md"].write(sanitize_page(page)).decode()
     assert "hxxps://evil.example/x or www\\.evil.example" in text
 
 
 def test_the_fonts_are_there() -> None:
-    assert pdf(Page("i", "operators", "Ωж", "אב", T0, [])).startswith(b"%PDF-")
+    assert write_pdf(Page("i", "operators", "Ωж", "אב", T0, [])).startswith(b"%PDF-")
 
 
 @pytest.mark.parametrize("how", FORMATS)
@@ -314,21 +314,21 @@ async def test_the_same_page_is_the_same_file(how: PageFormat) -> None:
 def test_a_code_is_no_number_to_draw() -> None:
     shows = [Fact("dmesg", "kernel.xid", code, f"gpu{n}", host=f"n{n}") for n, code in enumerate((79, 109))]
     report = diagnosed(cause(["n0", "n1"], *(evidence(row.host) for row in shows)))
-    assert heats_of(report, shows) == []
+    assert find_deciding_heatmaps(report, shows) == []
 
 
 def test_no_number_of_a_gpu_is_no_picture() -> None:
-    assert heats_of(None, ()) == []
+    assert find_deciding_heatmaps(None, ()) == []
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0 s"), (90, "90 s"), (121, "2 min"), (3600, "1 h"), (11_100, "3 h 5 min"), (187_200, "2 d 4 h")]
 )
 def test_durations_are_said_as_people_do(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 async def test_a_long_text_is_cut_and_says_how_much() -> None:
-    page = finished(Page("i", "operators", "x" * 9000, "l", T0, [PageSection("s", [Paragraph("y" * 5000)]), PageSection("none", [])]))
+    page = sanitize_page(Page("i", "operators", "x" * 9000, "l", T0, [PageSection("s", [Paragraph("y" * 5000)]), PageSection("none", [])]))
     assert page.title.endswith("(+7,000)")
     assert [section.title for section in page.sections] == ["s"]

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from bot.postmortem.gather import UnknownIncident
-from bot.postmortem.single import PICTURES, NothingDrawn, PictureName, one_drawing
+from bot.postmortem.single import PICTURES, NothingToDraw, PictureName, build_single_drawing
 from bot.refusal import Refusal
-from bot.terminal.picture import PictureRequest, show, written
-from graph.report import ShownPicture
+from bot.terminal.picture import PictureRequest, print_picture, write_picture_file
+from graph.report import AttachedChart
 from tests.bot.postmortem.samples import EXTREMES, SECRET, Kept, many_hosts, one_host
 from tests.support.terminal import rackmedic
 
@@ -43,13 +43,13 @@ def test_its_help_teaches_every_kind() -> None:
 
 
 def test_every_picture_that_a_thread_shows_has_a_name_here() -> None:
-    kinds = set(get_args(ShownPicture.model_fields["kind"].annotation))
+    kinds = set(get_args(AttachedChart.model_fields["kind"].annotation))
     assert {*PICTURES} == {"heatmap" if kind == "heat" else kind for kind in kinds}
 
 
 async def test_an_incident_that_nobody_knows_is_refused_in_a_line() -> None:
     with pytest.raises(UnknownIncident, match="inc-nope: no such incident here"):
-        await (await one_host()).sources.matter("inc-nope")
+        await (await one_host()).sources.load_figure_inputs("inc-nope")
 
 
 @pytest.mark.parametrize("made", MADE)
@@ -57,37 +57,37 @@ async def test_an_incident_that_nobody_knows_is_refused_in_a_line() -> None:
 async def test_each_is_drawn_and_told_or_refused_in_a_line(
     made: Callable[[], Awaitable[Kept]], name: PictureName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    matter = await (await made()).sources.matter("inc-1")
+    matter = await (await made()).sources.load_figure_inputs("inc-1")
     if name == "bandwidth" or (name == "heatmap" and made is not many_hosts):
-        with pytest.raises(NothingDrawn, match="inc-1: ") as why:
-            one_drawing(name, "", matter)
+        with pytest.raises(NothingToDraw, match="inc-1: ") as why:
+            build_single_drawing(name, "", matter)
         assert len(str(why.value).splitlines()) == 1
         return
-    drawing = one_drawing(name, "", matter)
+    drawing = build_single_drawing(name, "", matter)
     assert [word for word in (SECRET[-20:], "hunter2-of-bob", "\x1b", "\u202e") if word in drawing.text] == []
     for ending, begins in ((".png", b"\x89PNG"), (".svg", b"<svg")):
         request = PictureRequest("inc-1", name, out=tmp_path / f"it{ending}")
-        size = written(drawing, request)
+        size = write_picture_file(drawing, request)
         assert (tmp_path / f"it{ending}").read_bytes()[:4] == begins
-        show(drawing, request, size)
+        print_picture(drawing, request, size)
         assert f"it{ending}: {ending[1:].upper()}, {size:,} bytes" in capsys.readouterr().out
-    show(drawing, PictureRequest("inc-1", name), 0)
+    print_picture(drawing, PictureRequest("inc-1", name), 0)
     rows = capsys.readouterr().out.splitlines()
     assert (rows[0], len(rows) >= 3, max(map(len, rows)) < 2000) == (drawing.title, True, True)
 
 
 async def test_the_rows_of_a_file_are_told_in_a_terminal_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawing = one_drawing("timeline", "", await (await one_host()).sources.matter("inc-1"))
+    drawing = build_single_drawing("timeline", "", await (await one_host()).sources.load_figure_inputs("inc-1"))
     request = PictureRequest("inc-1", "timeline", out=tmp_path / "it.png")
-    show(drawing, request, 7)
+    print_picture(drawing, request, 7)
     assert len(capsys.readouterr().out.splitlines()) == 1
-    show(drawing, request, 7, terminal=True)
+    print_picture(drawing, request, 7, terminal=True)
     assert drawing.text in capsys.readouterr().out
 
 
 async def test_as_json_it_is_one_document_with_bounded_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    matter = await (await many_hosts()).sources.matter("inc-1")
-    show(one_drawing("heatmap", "", matter), PictureRequest("inc-1", "heatmap", as_json=True), 0)
+    matter = await (await many_hosts()).sources.load_figure_inputs("inc-1")
+    print_picture(build_single_drawing("heatmap", "", matter), PictureRequest("inc-1", "heatmap", as_json=True), 0)
     told = json.loads(capsys.readouterr().out)
     assert (told["schema"], told["incident"], told["kind"], "file" in told) == (1, "inc-1", "heatmap", False)
     assert (len(told["rows"]), told["more"], told["rows"][1][0]) == (129, 0, "gpu-001")
@@ -103,10 +103,10 @@ async def test_as_json_it_is_one_document_with_bounded_rows(capsys: pytest.Captu
     ],
 )
 async def test_a_number_is_named_or_those_that_there_are_are_told(key: str, says: str) -> None:
-    matter = await (await many_hosts()).sources.matter("inc-1")
+    matter = await (await many_hosts()).sources.load_figure_inputs("inc-1")
     if not says:
-        assert one_drawing("heatmap", key, matter).name == "gpu.temp.core"
+        assert build_single_drawing("heatmap", key, matter).name == "gpu.temp.core"
         return
     with pytest.raises(Refusal, match=says) as why:
-        one_drawing("heatmap", key, matter)
+        build_single_drawing("heatmap", key, matter)
     assert len(str(why.value)) < 300

@@ -10,17 +10,17 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.inbound import webhook
-from bot.provider.arrivals import Arrivals
-from bot.provider.intake import MOST_BODY, TICKETS_PER_HOUR
-from bot.provider.link import LinkAway, LinkRefused, _judged
-from bot.provider.messages import BadMessage, read_message, states_message, ticket_message
-from graph.state import CustomerThread, Item, Origin
+from bot.provider.arrivals import TicketImporter
+from bot.provider.intake import MAX_BODY_BYTES, MAX_TICKETS_PER_HOUR
+from bot.provider.link import LinkUnavailable, LinkRefused, _check_response
+from bot.provider.messages import BadMessage, parse_message, build_states_message, build_ticket_message
+from graph.state import TenantThread, InboxItem, Origin
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS
 from tests.support.intakes import OURS, THEIRS, Provider, provider
 from tests.support.tickets import MADE, SAID
 
-BODY = ticket_message(SAID.canonical(), MADE)
+BODY = build_ticket_message(SAID.to_canonical_bytes(), MADE)
 ID = "msg_0123456789"
 
 
@@ -31,7 +31,7 @@ async def theirs() -> AsyncIterator[Provider]:
 
 
 def headers(theirs: Provider, body: bytes = BODY, *, id_: str = ID, key: bytes = OURS, off: timedelta = timedelta()) -> dict[str, str]:
-    return webhook.signed_headers(key, id_, theirs.clock.now() + off, body)
+    return webhook.build_signed_headers(key, id_, theirs.clock.now() + off, body)
 
 
 def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
@@ -40,55 +40,55 @@ def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:
-    key, sent = webhook.key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), datetime.fromtimestamp(1614265330, UTC)
-    made = webhook.signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", sent, b'{"test": 2432232314}')
-    assert (made[webhook.TIMESTAMP], made[webhook.SIGNATURE]) == ("1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+    key, sent = webhook.parse_webhook_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), datetime.fromtimestamp(1614265330, UTC)
+    made = webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", sent, b'{"test": 2432232314}')
+    assert (made[webhook.TIMESTAMP_HEADER], made[webhook.SIGNATURE_HEADER]) == ("1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
     elsewhere = sent.astimezone(timezone(timedelta(hours=-7)))
-    assert webhook.signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", elsewhere, b'{"test": 2432232314}') == made
+    assert webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", elsewhere, b'{"test": 2432232314}') == made
 
 
 def test_one_of_several_signatures_and_of_several_keys_is_enough() -> None:
-    made = webhook.signed_headers(OURS, ID, T0, BODY)
-    several = {**made, webhook.SIGNATURE: f"v2,x v1,x {made[webhook.SIGNATURE]}"}
-    assert webhook.verified([THEIRS, OURS], several, BODY, T0).id == ID
+    made = webhook.build_signed_headers(OURS, ID, T0, BODY)
+    several = {**made, webhook.SIGNATURE_HEADER: f"v2,x v1,x {made[webhook.SIGNATURE_HEADER]}"}
+    assert webhook.verify_message([THEIRS, OURS], several, BODY, T0).id == ID
     for keys in ([THEIRS], []):
         with pytest.raises(webhook.Unsigned, match="no signature"):
-            webhook.verified(keys, several, BODY, T0)
+            webhook.verify_message(keys, several, BODY, T0)
 
 
 @pytest.mark.parametrize("text", ["", "secret", "whsec_", "whsec_short", "whsec_" + "A" * 200, "whsec_!!!!"])
 def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
     with pytest.raises(ValueError, match="openssl rand"):
-        webhook.key_of(text)
+        webhook.parse_webhook_key(text)
 
 
 @pytest.mark.parametrize("timestamp", ["9" * 12, "9" * 11, "٣" * 10, "", "1.5", f"0{T0.timestamp():.0f}", "0"])
 def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
     signs = f"{signature(OURS, ID, timestamp, b'')} {signature(OURS, ID, timestamp.lstrip('0'), b'')}"
     with pytest.raises(webhook.Unsigned):
-        webhook.verified([OURS], {webhook.ID: ID, webhook.TIMESTAMP: timestamp, webhook.SIGNATURE: signs}, b"", T0)
+        webhook.verify_message([OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, b"", T0)
 
 
 def test_a_body_that_is_not_utf_8_is_signed_by_nobody() -> None:
     timestamp, body = f"{T0.timestamp():.0f}", b"\xff\xfe"
     signs = signature(OURS, ID, timestamp, body)
     with pytest.raises(webhook.Unsigned, match="UTF-8"):
-        webhook.verified([OURS], {webhook.ID: ID, webhook.TIMESTAMP: timestamp, webhook.SIGNATURE: signs}, body, T0)
+        webhook.verify_message([OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, body, T0)
 
 
 @pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
 def test_a_signature_of_no_form_is_nobodys(signs: str) -> None:
     with pytest.raises(webhook.Unsigned):
-        webhook.verified([OURS], {**webhook.signed_headers(OURS, ID, T0, b""), webhook.SIGNATURE: signs}, b"", T0)
+        webhook.verify_message([OURS], {**webhook.build_signed_headers(OURS, ID, T0, b""), webhook.SIGNATURE_HEADER: signs}, b"", T0)
 
 
 async def test_a_ticket_is_taken_in_once_however_often_it_is_sent(theirs: Provider) -> None:
-    first = await theirs.link().tell(ID, BODY)
+    first = await theirs.link().send_ticket(ID, BODY)
     assert isinstance(theirs.clock, SetClock)
     theirs.clock.go(seconds=5)
-    again = await theirs.link().tell(ID, BODY)
+    again = await theirs.link().send_ticket(ID, BODY)
     assert (first.ticket, first.state) == (again.ticket, "received")
-    assert [item.kind for item in await theirs.inbox.peek(first.ticket)] == ["mention"]
+    assert [item.kind for item in await theirs.inbox.list_waiting(first.ticket)] == ["mention"]
     assert theirs.woken == [first.ticket]
 
 
@@ -96,21 +96,21 @@ async def test_what_is_forged_replayed_late_or_a_strangers_is_not_taken_in(their
     good = headers(theirs)
     assert await theirs.post(BODY + b" ", good) == 401
     assert await theirs.post(BODY, headers(theirs, key=b"x" * 32)) == 401
-    assert await theirs.post(BODY, {**good, webhook.ID: "msg_another_one"}) == 401
-    assert await theirs.post(BODY, {**good, webhook.SIGNATURE: "v1,"}) == 401
+    assert await theirs.post(BODY, {**good, webhook.ID_HEADER: "msg_another_one"}) == 401
+    assert await theirs.post(BODY, {**good, webhook.SIGNATURE_HEADER: "v1,"}) == 401
     assert await theirs.post(BODY, {}) == 401
     assert await theirs.post(BODY, headers(theirs, off=-timedelta(minutes=6))) == 401
     assert await theirs.post(BODY, headers(theirs, off=timedelta(minutes=6))) == 401
     assert await theirs.post(BODY, good, tenant="globex") == 401
     assert await theirs.post(BODY, good, tenant="nobody") == 401
-    assert await theirs.inbox.open_incidents() == []
+    assert await theirs.inbox.list_open_incidents() == []
     assert await theirs.post(BODY, good) == 200
     assert await theirs.post(BODY, good) == 409
-    assert len(await theirs.inbox.open_incidents()) == 1
+    assert len(await theirs.inbox.list_open_incidents()) == 1
 
 
 async def test_what_is_too_large_is_not_read(theirs: Provider) -> None:
-    large = b'{"type":"rackmedic.ticket.sent","data":{"x":"' + b"x" * MOST_BODY + b'"}}'
+    large = b'{"type":"rackmedic.ticket.sent","data":{"x":"' + b"x" * MAX_BODY_BYTES + b'"}}'
     assert await theirs.post(large, headers(theirs, large)) == 413
 
 
@@ -139,50 +139,50 @@ async def test_what_cannot_be_read_is_refused(theirs: Provider, body: bytes, sta
 
 async def test_a_refusal_for_good_is_told_from_one_for_now(theirs: Provider) -> None:
     with pytest.raises(LinkRefused, match="version 2 is not known"):
-        await theirs.link().tell(ID, b'{"type":"rackmedic.ticket.sent","data":{"format":"rackmedic-ticket/2"}}')
+        await theirs.link().send_ticket(ID, b'{"type":"rackmedic.ticket.sent","data":{"format":"rackmedic-ticket/2"}}')
     with pytest.raises(LinkRefused, match="401"):
-        await theirs.link(key=b"x" * 32).tell(ID, BODY)
+        await theirs.link(key=b"x" * 32).send_ticket(ID, BODY)
     theirs.url = "http://127.0.0.1:9"
-    with pytest.raises(LinkAway, match="cannot be reached"):
-        await theirs.link().tell(ID, BODY)
+    with pytest.raises(LinkUnavailable, match="cannot be reached"):
+        await theirs.link().send_ticket(ID, BODY)
 
 
 def test_what_the_intake_says_is_cleaned_before_it_is_kept() -> None:
     with pytest.raises(LinkRefused) as no:
-        _judged(422, "", b'{"error": "password=hunter2hunter2 is wrong"}')
+        _check_response(422, "", b'{"error": "password=hunter2hunter2 is wrong"}')
     assert "hunter2" not in str(no.value)
 
 
 async def test_more_tickets_than_a_customer_may_send_in_an_hour_wait(theirs: Provider) -> None:
-    for number in range(TICKETS_PER_HOUR):
-        body = ticket_message(SAID.model_copy(update={"incident": f"inc-{number}"}).canonical(), MADE)
+    for number in range(MAX_TICKETS_PER_HOUR):
+        body = build_ticket_message(SAID.model_copy(update={"incident": f"inc-{number}"}).to_canonical_bytes(), MADE)
         assert await theirs.post(body, headers(theirs, body, id_=f"msg_number_{number}")) == 200
-    with pytest.raises(LinkAway) as away:
-        await theirs.link().tell(ID, BODY)
+    with pytest.raises(LinkUnavailable) as away:
+        await theirs.link().send_ticket(ID, BODY)
     assert away.value.after > 0
 
 
 async def test_a_state_is_told_of_ones_own_tickets_alone(theirs: Provider) -> None:
-    ours = (await theirs.link().tell(ID, BODY)).ticket
-    arrivals = Arrivals(theirs.inbox, theirs.intake.arrivals.book, theirs.intake.arrivals.inventory, theirs.clock)
-    globex = (await arrivals.take_in("globex", SAID)).incident
-    thread = CustomerThread(team="T", channel="C", thread_ts="1.0")
+    ours = (await theirs.link().send_ticket(ID, BODY)).ticket
+    arrivals = TicketImporter(theirs.inbox, theirs.intake.arrivals.book, theirs.intake.arrivals.inventory, theirs.clock)
+    globex = (await arrivals.import_ticket("globex", SAID)).incident
+    thread = TenantThread(team="T", channel="C", thread_ts="1.0")
     origin = Origin(kind="slack", channel=OPS, tenant="acme", customer=thread)
-    slack = await theirs.inbox.open(origin, "k", lambda incident: Item(id="k", kind="mention", incident=incident, at=theirs.clock.now()))
+    slack = await theirs.inbox.open_or_join(origin, "k", lambda incident: InboxItem(id="k", kind="mention", incident=incident, at=theirs.clock.now()))
     asked = dict.fromkeys((ours, globex, slack.incident, "inc-none"), 0)
-    assert (await theirs.link().states(asked)).states == {ours: "received"}
+    assert (await theirs.link().fetch_states(asked)).states == {ours: "received"}
 
 
 async def test_the_states_are_those_of_the_customers_card(theirs: Provider) -> None:
-    ours = (await theirs.link().tell(ID, BODY)).ticket
+    ours = (await theirs.link().send_ticket(ID, BODY)).ticket
     theirs.states[ours] = {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": "taken"}, "lifecycle": "handed_off"}
-    assert (await theirs.link().states({ours: 0})).states == {ours: "taken"}
+    assert (await theirs.link().fetch_states({ours: 0})).states == {ours: "taken"}
     theirs.states[ours] = {**theirs.states[ours], "lifecycle": "watching"}
-    assert (await theirs.link().states({ours: 0})).states == {ours: "proved"}
+    assert (await theirs.link().fetch_states({ours: 0})).states == {ours: "proved"}
 
 
 def test_a_message_names_its_type() -> None:
-    assert read_message(BODY)[0] == "rackmedic.ticket.sent"
-    assert read_message(states_message({"inc-1": 2}, MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"], "after": {"inc-1": 2}})
+    assert parse_message(BODY)[0] == "rackmedic.ticket.sent"
+    assert parse_message(build_states_message({"inc-1": 2}, MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"], "after": {"inc-1": 2}})
     with pytest.raises(BadMessage):
-        read_message(b'{"data":{}}')
+        parse_message(b'{"data":{}}')

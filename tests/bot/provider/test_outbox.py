@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from bot.provider.link import LinkAway, LinkRefused
-from bot.provider.messages import StatesAnswer, TicketAnswer, ticket_message
-from bot.provider.sender import Sender
-from bot.store.outbox import LAST_AGAIN, Clicked, Outbox, backoff, provider_box
+from bot.provider.link import LinkUnavailable, LinkRefused
+from bot.provider.messages import StatesAnswer, TicketAnswer, build_ticket_message
+from bot.provider.sender import TicketSender
+from bot.store.outbox import MAX_RETRY_DELAY, ClickResult, Outbox, compute_retry_delay, build_provider_outbox_keys
 from tests.support.clock import SetClock
 from tests.support.intakes import provider
 from tests.support.tickets import SAID
@@ -23,14 +23,14 @@ class Telling:
     def __init__(self, *answers: TicketAnswer | Exception) -> None:
         self.answers, self.told, self.state = list(answers), list[tuple[str, bytes]](), "received"
 
-    async def tell(self, id_: str, body: bytes) -> TicketAnswer:
+    async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
         self.told.append((id_, body))
         answer = self.answers.pop(0) if self.answers else TicketAnswer(ticket="inc-p1", state="received", ignored=())
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def states(self, after: Mapping[str, int]) -> StatesAnswer:
+    async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:
         states = dict.fromkeys(after, self.state) if self.state else {}
         return StatesAnswer.model_validate({"states": states})
 
@@ -40,35 +40,35 @@ async def painted(_: str) -> None:
 
 
 async def clicked(outbox: Outbox) -> str:
-    digest = await outbox.draft(INCIDENT, SAID.canonical())
-    assert await outbox.put(INCIDENT, digest, "U1") is Clicked.SENT
+    digest = await outbox.save_draft(INCIDENT, SAID.to_canonical_bytes())
+    assert await outbox.queue_draft(INCIDENT, digest, "U1") is ClickResult.SENT
     return digest
 
 
 async def test_what_was_shown_is_sent_once_and_only_after_the_click() -> None:
-    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), provider_box()), Telling()
-    digest = await outbox.draft(INCIDENT, SAID.canonical())
-    sender = Sender(outbox, link, painted)
+    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), build_provider_outbox_keys()), Telling()
+    digest = await outbox.save_draft(INCIDENT, SAID.to_canonical_bytes())
+    sender = TicketSender(outbox, link, painted)
     await sender.sweep()
-    assert (link.told, (await outbox.row(INCIDENT)).stage) == ([], "shown")
-    assert await outbox.put(INCIDENT, "0" * 64, "U1") is Clicked.OLD
-    assert await outbox.put(INCIDENT, digest, "U1") is Clicked.SENT
-    assert await outbox.put(INCIDENT, digest, "U2") is Clicked.OLD
+    assert (link.told, (await outbox.load_row(INCIDENT)).stage) == ([], "shown")
+    assert await outbox.queue_draft(INCIDENT, "0" * 64, "U1") is ClickResult.OLD
+    assert await outbox.queue_draft(INCIDENT, digest, "U1") is ClickResult.SENT
+    assert await outbox.queue_draft(INCIDENT, digest, "U2") is ClickResult.OLD
     await sender.sweep()
     await sender.sweep()
     assert len(link.told) == 1
-    assert SAID.canonical() in link.told[0][1]
-    row = await outbox.row(INCIDENT)
+    assert SAID.to_canonical_bytes() in link.told[0][1]
+    row = await outbox.load_row(INCIDENT)
     assert (row.stage, row.ticket, row.state, row.by) == ("sent", "inc-p1", "received", "U1")
 
 
 async def test_the_same_shown_again_is_not_sent_again() -> None:
-    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), provider_box()), Telling()
+    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), build_provider_outbox_keys()), Telling()
     await clicked(outbox)
-    await Sender(outbox, link, painted).sweep()
-    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.canonical()), "U1") is Clicked.BEFORE
+    await TicketSender(outbox, link, painted).sweep()
+    assert await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.to_canonical_bytes()), "U1") is ClickResult.BEFORE
     assert (
-        await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).canonical()), "U1") is Clicked.SENT
+        await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U1") is ClickResult.SENT
     )
 
 
@@ -76,47 +76,47 @@ async def test_the_same_shown_again_is_not_sent_again() -> None:
 async def test_a_process_killed_between_click_and_note_leaves_it_to_the_next(dies: str) -> None:
     server, clock = FakeServer(), SetClock()
     async with FakeAsyncRedis() as theirs, provider(theirs, clock) as at:
-        first = Outbox(FakeAsyncRedis(server=server), clock, provider_box())
+        first = Outbox(FakeAsyncRedis(server=server), clock, build_provider_outbox_keys())
         await clicked(first)
-        assert await first.take() == [INCIDENT]
+        assert await first.claim_due() == [INCIDENT]
         if dies == "after it was sent":
-            row = await first.row(INCIDENT)
+            row = await first.load_row(INCIDENT)
             assert row.at
-            await at.link().tell(row.id, ticket_message(row.document, row.at))
-        after = Outbox(FakeAsyncRedis(server=server), clock, provider_box())
-        sender = Sender(after, at.link(), painted)
+            await at.link().send_ticket(row.id, build_ticket_message(row.document, row.at))
+        after = Outbox(FakeAsyncRedis(server=server), clock, build_provider_outbox_keys())
+        sender = TicketSender(after, at.link(), painted)
         assert await sender.sweep() == 0
         clock.go(minutes=2)
         assert await sender.sweep() == 1
-        row = await after.row(INCIDENT)
+        row = await after.load_row(INCIDENT)
         assert row.stage == "sent"
-        assert await at.inbox.open_incidents() == [row.ticket]
-        assert len(await at.inbox.peek(row.ticket)) == 1
+        assert await at.inbox.list_open_incidents() == [row.ticket]
+        assert len(await at.inbox.list_waiting(row.ticket)) == 1
 
 
 async def test_while_the_provider_is_down_it_is_tried_less_and_less_often_and_then_arrives() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling(*(LinkAway("the intake cannot be reached") for _ in range(4)))
+    outbox, link = Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys()), Telling(*(LinkUnavailable("the intake cannot be reached") for _ in range(4)))
     await clicked(outbox)
-    sender = Sender(outbox, link, painted)
+    sender = TicketSender(outbox, link, painted)
     for tries in range(4):
         await sender.sweep()
-        row = await outbox.row(INCIDENT)
+        row = await outbox.load_row(INCIDENT)
         assert (row.tries, row.stage, row.trouble) == (tries + 1, "waiting", "the intake cannot be reached")
         assert await sender.sweep() == 0
-        clock.go(seconds=backoff(tries).total_seconds())
+        clock.go(seconds=compute_retry_delay(tries).total_seconds())
     await sender.sweep()
-    row = await outbox.row(INCIDENT)
+    row = await outbox.load_row(INCIDENT)
     assert (row.stage, row.tries, row.trouble) == ("sent", 0, "")
     assert len({id_ for id_, _ in link.told}) == 1
-    assert backoff(50) == LAST_AGAIN
+    assert compute_retry_delay(50) == MAX_RETRY_DELAY
 
 
 async def test_it_waits_as_long_as_the_provider_says() -> None:
     clock = SetClock()
-    outbox = Outbox(FakeAsyncRedis(), clock, provider_box())
+    outbox = Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys())
     await clicked(outbox)
-    sender = Sender(outbox, Telling(LinkAway("too many", 600.0)), painted)
+    sender = TicketSender(outbox, Telling(LinkUnavailable("too many", 600.0)), painted)
     await sender.sweep()
     clock.go(seconds=599)
     assert await sender.sweep() == 0
@@ -124,35 +124,35 @@ async def test_it_waits_as_long_as_the_provider_says() -> None:
 
 async def test_what_the_provider_refuses_is_said_and_may_be_sent_anew() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling(LinkRefused("the intake answers 422: hosts"))
+    outbox, link = Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys()), Telling(LinkRefused("the intake answers 422: hosts"))
     digest = await clicked(outbox)
-    await Sender(outbox, link, painted).sweep()
-    assert ((row := await outbox.row(INCIDENT)).stage, row.refused) == ("refused", "the intake answers 422: hosts")
+    await TicketSender(outbox, link, painted).sweep()
+    assert ((row := await outbox.load_row(INCIDENT)).stage, row.refused) == ("refused", "the intake answers 422: hosts")
     clock.go(hours=9)
-    assert await outbox.take() == []
-    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.canonical()), "U1") is Clicked.SENT
-    assert (await outbox.row(INCIDENT)).digest == digest
+    assert await outbox.claim_due() == []
+    assert await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.to_canonical_bytes()), "U1") is ClickResult.SENT
+    assert (await outbox.load_row(INCIDENT)).digest == digest
 
 
 async def test_the_state_is_asked_for_until_the_provider_has_closed_it() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling()
+    outbox, link = Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys()), Telling()
     await clicked(outbox)
-    sender = Sender(outbox, link, painted)
+    sender = TicketSender(outbox, link, painted)
     await sender.sweep()
     for state, wait in (("taken", 31), ("repairing", 31), ("proved", 31), ("closed", 601)):
         link.state = state
         clock.go(seconds=wait)
         assert await sender.sweep() == 1
-        assert (await outbox.row(INCIDENT)).state == state
+        assert (await outbox.load_row(INCIDENT)).state == state
     clock.go(days=9)
     assert await sender.sweep() == 0
 
 
 async def test_a_click_while_it_is_being_sent_stays_to_be_sent() -> None:
-    outbox = Outbox(FakeAsyncRedis(), SetClock(), provider_box())
+    outbox = Outbox(FakeAsyncRedis(), SetClock(), build_provider_outbox_keys())
     await clicked(outbox)
-    before = await outbox.row(INCIDENT)
-    await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).canonical()), "U2")
-    await outbox.arrived(before, "inc-p1", "received", timedelta(seconds=30))
-    assert (await outbox.row(INCIDENT)).stage == "waiting"
+    before = await outbox.load_row(INCIDENT)
+    await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U2")
+    await outbox.mark_arrived(before, "inc-p1", "received", timedelta(seconds=30))
+    assert (await outbox.load_row(INCIDENT)).stage == "waiting"

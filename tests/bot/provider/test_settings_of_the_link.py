@@ -6,9 +6,9 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.run.outward.provider import intake_keys
-from bot.settings import BadSettings, load
-from bot.terminal.examination.links import intake_findings, provider_findings
+from bot.run.outward.provider import load_intake_keys
+from bot.settings import BadSettings, load_settings
+from bot.terminal.examination.links import check_intake, check_provider_link
 from tests.support.clock import WallClock
 from tests.support.intakes import SITE, provider
 
@@ -29,19 +29,19 @@ KEY = "whsec_" + "QUJD" * 12
 )
 def test_half_a_line_is_refused(environ: dict[str, str], says: str) -> None:
     with pytest.raises(BadSettings, match=says):
-        load(None, {f"RACKMEDIC_{name}": value for name, value in environ.items()})
+        load_settings(None, {f"RACKMEDIC_{name}": value for name, value in environ.items()})
 
 
 def test_a_line_to_this_machine_itself_may_be_plain_and_no_line_is_the_default() -> None:
-    settings = load(None, {"RACKMEDIC_PROVIDER_URL": "http://127.0.0.1:1/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY})
+    settings = load_settings(None, {"RACKMEDIC_PROVIDER_URL": "http://127.0.0.1:1/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY})
     assert KEY not in repr(settings)
-    assert (load(None, {}).provider_url, load(None, {}).http_port) == ("", 0)
+    assert (load_settings(None, {}).provider_url, load_settings(None, {}).http_port) == ("", 0)
 
 
 def test_keys_are_read_by_tenant_old_and_new(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text(f"acme: [{KEY}, {KEY}]\nglobex: {KEY}\n")
-    assert {tenant: len(keys) for tenant, keys in intake_keys(file, SITE).items()} == {"acme": 2, "globex": 1}
+    assert {tenant: len(keys) for tenant, keys in load_intake_keys(file, SITE).items()} == {"acme": 2, "globex": 1}
 
 
 @pytest.mark.parametrize(
@@ -52,22 +52,22 @@ def test_keys_that_are_none_are_refused_and_never_printed(tmp_path: Path, text: 
     file = tmp_path / "keys.yaml"
     file.write_text(text)
     with pytest.raises(Refusal, match=says) as refused:
-        intake_keys(file, SITE)
+        load_intake_keys(file, SITE)
     assert KEY not in str(refused.value)
 
 
 async def test_the_doctor_tries_the_line_and_says_how_to_mend_it(tmp_path: Path) -> None:
-    assert await provider_findings(load(None, {})) == []
+    assert await check_provider_link(load_settings(None, {})) == []
     async with FakeAsyncRedis() as redis, provider(redis, WallClock()) as at:
         for key, state in ((at.written_key, "ok"), (KEY, "fail")):
             environ = {"RACKMEDIC_PROVIDER_URL": f"{at.url}/intake/acme", "RACKMEDIC_PROVIDER_KEY": key}
-            [finding] = await provider_findings(load(None, environ))
+            [finding] = await check_provider_link(load_settings(None, environ))
             assert finding.state == state
     file = tmp_path / "keys.yaml"
     file.write_text(f"acme: [{KEY}]\n")
-    settings = load(None, {"RACKMEDIC_HTTP_PORT": "8443", "RACKMEDIC_INTAKE_KEYS": str(file)})
-    [kept] = intake_findings(settings, SITE)
+    settings = load_settings(None, {"RACKMEDIC_HTTP_PORT": "8443", "RACKMEDIC_INTAKE_KEYS": str(file)})
+    [kept] = check_intake(settings, SITE)
     assert (kept.state, "acme (1)" in kept.says, KEY in kept.says) == ("ok", True, False)
     file.write_text("acme: [hello]")
-    [broken] = intake_findings(settings, SITE)
+    [broken] = check_intake(settings, SITE)
     assert broken.state == "fail"

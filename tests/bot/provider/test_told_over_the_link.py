@@ -11,15 +11,15 @@ import pytest
 
 from bot.cards.customers import inside
 from bot.cards.provider import sending
-from bot.provider.messages import BadMessage, StatesAsked, read_asked, read_states_answer
-from bot.provider.news import MOST_TOLD, MOST_WORDS, ProviderCause, ProviderWords
-from bot.provider.standing import MOST_NEWS
+from bot.provider.messages import BadMessage, StatesRequest, parse_states_request, parse_states_answer
+from bot.provider.news import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
+from bot.provider.standing import MAX_UPDATE_BYTES
 from bot.refusal import Refusal
-from bot.slack.context import Surface
-from bot.slack.customers.telling import CLOSED, NOT_FETCHED, Telling
+from bot.slack.context import HandlerContext
+from bot.slack.customers.telling import TICKET_CLOSED, NO_INTAKE_OPEN, TenantUpdateHandlers
 from bot.slack.outgoing.posts import PostedCards
-from bot.tasks import awaited
-from graph.state import Incident
+from bot.tasks import to_coroutine
+from graph.state import IncidentState
 from tests.bot.provider.test_two_bots import OURS, Site, begun, site
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
@@ -48,17 +48,17 @@ THEIRS: Any = {
 async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Provider]]:
     """The provider's bot, its people in a Slack of their own."""
 
-    def dress(surface: Surface, redis: Any) -> Surface:
+    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
         ours = replace(surface, bound={row.channel: row for row in SITE.channels})
 
         async def view_of(incident: str, origin: Any) -> Any:
-            return await here[0].intake.states.view(origin.tenant, incident)
+            return await here[0].intake.states.build_view(origin.tenant, incident)
 
         class Late:
-            async def tell(self, incident: str, key: str, words: str) -> int:
-                return await here[0].told.tell(incident, key, words)
+            async def append_message(self, incident: str, key: str, words: str) -> int:
+                return await here[0].told.append_message(incident, key, words)
 
-        return replace(ours, telling=Telling(ours, PostedCards(redis), SITE, view_of, Late() if fetched else None))
+        return replace(ours, telling=TenantUpdateHandlers(ours, PostedCards(redis), SITE, view_of, Late() if fetched else None))
 
     here: list[Provider] = []
     async with slack_side(dress) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
@@ -68,27 +68,27 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
 
 async def sent(here: Site, at: Provider) -> str:
     """The provider's incident for a ticket that was clicked."""
-    await here.cards.after(here.incident, OURS)
-    await here.press(sending.SHOW)
-    await here.press(sending.SEND)
+    await here.cards.update_after_turn(here.incident, OURS)
+    await here.press(sending.SHOW_ACTION_ID)
+    await here.press(sending.SEND_ACTION_ID)
     await here.sender(at.link()).sweep()
-    [incident] = await at.inbox.open_incidents()
+    [incident] = await at.inbox.list_open_incidents()
     return incident
 
 
 async def asks(here: Site, at: Provider) -> None:
     """The next time that the customer's site asks."""
-    row = await here.cards.outbox.row(here.incident)
-    await here.cards.outbox.put_off(row, "", timedelta())
+    row = await here.cards.outbox.load_row(here.incident)
+    await here.cards.outbox.postpone_row(row, "", timedelta())
     await here.sender(at.link()).sweep()
 
 
 async def tells(bot: Behind, words: str, who: str = "olga") -> dict[str, Any]:
     """On-call writes it, sees it and sends it; what the first form answered."""
-    at = [row["ts"] for row in bot.slack.messages(OPS) if inside.TELL in json.dumps(row.get("blocks"))]
-    await bot.slack.click(who, str(at[-1]), inside.TELL)
+    at = [row["ts"] for row in bot.slack.messages(OPS) if inside.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
+    await bot.slack.click(who, str(at[-1]), inside.TELL_ACTION_ID)
     await bot.settled()
-    answer = dict(await bot.slack.submit(who, view_of(bot, who), {inside.WORDS: {inside.WORDS: words}}))
+    answer = dict(await bot.slack.submit(who, view_of(bot, who), {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: words}}))
     if not answer:
         await bot.slack.submit(who, view_of(bot, who), {})
     await bot.settled()
@@ -106,8 +106,8 @@ async def test_what_on_call_tells_stands_in_the_customers_own_thread_once_and_as
         incident = await sent(here, at)
         await begun(theirs, at, incident)
         refused = await tells(theirs, "As on gpu-019 of globex: ask Priya.")
-        assert "another customer (globex)" in refused["errors"][inside.WORDS]
-        assert "gpu-019" in refused["errors"][inside.WORDS]
+        assert "another customer (globex)" in refused["errors"][inside.WORDS_BLOCK_ID]
+        assert "gpu-019" in refused["errors"][inside.WORDS_BLOCK_ID]
         await theirs.slack.acts.close("olga", view_of(theirs, "olga"))
         await asks(here, at)
         assert "Your provider writes" not in here.shown()
@@ -128,46 +128,46 @@ async def test_what_on_call_tells_stands_in_the_customers_own_thread_once_and_as
 async def test_words_that_slack_did_not_take_come_again_and_a_crash_in_between_says_them_once() -> None:
     async with site() as here, providers() as (_, at):
         incident = await sent(here, at)
-        await at.told.tell(incident, "V1", "One moment please.")
-        row = await here.cards.outbox.row(here.incident)
-        words = (await at.told.after(incident, 0))[0]
-        assert await here.cards.say(here.incident, row.ticket, words), "said, and then the process died"
+        await at.told.append_message(incident, "V1", "One moment please.")
+        row = await here.cards.outbox.load_row(here.incident)
+        words = (await at.told.list_messages_after(incident, 0))[0]
+        assert await here.cards.post_provider_message(here.incident, row.ticket, words), "said, and then the process died"
         await asks(here, at)
         await asks(here, at)
         assert len([row for row in here.bot.slack.thread(OPS, here.thread) if "One moment please." in str(row["text"])]) == 1
-        assert (await here.cards.outbox.row(here.incident)).notes["heard"] == "1"
+        assert (await here.cards.outbox.load_row(here.incident)).notes["heard"] == "1"
 
 
 async def test_many_words_come_in_order_and_none_is_lost() -> None:
     async with site() as here, providers() as (_, at):
         incident = await sent(here, at)
-        for n in range(2 * MOST_WORDS + 1):
-            await at.told.tell(incident, f"V{n}", f"word {n}.")
-        assert await at.told.tell(incident, "V0", "word 0.") == 1
+        for n in range(2 * MAX_MESSAGES_PER_ANSWER + 1):
+            await at.told.append_message(incident, f"V{n}", f"word {n}.")
+        assert await at.told.append_message(incident, "V0", "word 0.") == 1
         for _ in range(3):
             await asks(here, at)
         said = [str(row["text"]) for row in here.bot.slack.thread(OPS, here.thread) if "Your provider writes" in str(row["text"])]
-        assert said == [f"Your provider writes: word {n}." for n in range(2 * MOST_WORDS + 1)]
+        assert said == [f"Your provider writes: word {n}." for n in range(2 * MAX_MESSAGES_PER_ANSWER + 1)]
 
 
 async def test_what_was_told_just_before_the_end_is_fetched_after_it() -> None:
     async with site() as here, providers() as (_, at):
         incident = await sent(here, at)
-        for n in range(MOST_WORDS + 1):
-            await at.told.tell(incident, f"V{n}", f"word {n}.")
-        await awaited(at.redis.hset(at.intake.names.of(incident), "lifecycle", "closed"))
+        for n in range(MAX_MESSAGES_PER_ANSWER + 1):
+            await at.told.append_message(incident, f"V{n}", f"word {n}.")
+        await to_coroutine(at.redis.hset(at.intake.names.incident_key(incident), "lifecycle", "closed"))
         at.states[incident] = cast(
-            Incident, {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": "resolved"}, "lifecycle": "closed"}
+            IncidentState, {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": "resolved"}, "lifecycle": "closed"}
         )
         for _ in range(3):
             await asks(here, at)
-        assert f"word {MOST_WORDS}." in here.shown()
+        assert f"word {MAX_MESSAGES_PER_ANSWER}." in here.shown()
 
 
 async def test_a_cause_that_is_the_customers_own_is_answered_with_the_change_to_make() -> None:
     async with site() as here, providers() as (_, at):
         incident = await sent(here, at)
-        at.states[incident] = cast(Incident, THEIRS)
+        at.states[incident] = cast(IncidentState, THEIRS)
         await asks(here, at)
         shown = here.shown()
         assert "the cause is one that you can mend yourselves" in shown
@@ -188,7 +188,7 @@ async def test_a_cause_of_the_providers_is_named_and_the_rest_of_the_card_stays(
         ours: Any = {
             "report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
         }
-        at.states[incident] = cast(Incident, ours)
+        at.states[incident] = cast(IncidentState, ours)
         await asks(here, at)
         assert "nobody has it yet" in here.shown()
         assert "gpu-017" in here.shown()
@@ -197,15 +197,15 @@ async def test_a_cause_of_the_providers_is_named_and_the_rest_of_the_card_stays(
 async def test_of_anothers_ticket_neither_words_nor_causes_are_told() -> None:
     async with site() as here, providers() as (_, at):
         incident = await sent(here, at)
-        await at.told.tell(incident, "V1", "For acme alone.")
-        at.states[incident] = cast(Incident, THEIRS)
-        answer = await at.intake.states.answer("globex", StatesAsked(tickets=(incident,), after={incident: 0}))
+        await at.told.append_message(incident, "V1", "For acme alone.")
+        at.states[incident] = cast(IncidentState, THEIRS)
+        answer = await at.intake.states.answer_states_request("globex", StatesRequest(tickets=(incident,), after={incident: 0}))
         assert (answer.states, answer.told, answer.found) == ({}, {}, {})
-        plain = await at.intake.states.answer("acme", StatesAsked(tickets=(incident,)))
+        plain = await at.intake.states.answer_states_request("acme", StatesRequest(tickets=(incident,)))
         assert (plain.told, plain.found) == ({}, {}), "whoever does not ask for them is told states alone"
 
 
-@pytest.mark.parametrize(("fetched", "closed", "says"), [(False, False, NOT_FETCHED), (True, True, CLOSED)])
+@pytest.mark.parametrize(("fetched", "closed", "says"), [(False, False, NO_INTAKE_OPEN), (True, True, TICKET_CLOSED)])
 async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, says: str) -> None:
     async with site() as here, providers(fetched=fetched) as (theirs, at):
         incident = await sent(here, at)
@@ -213,28 +213,28 @@ async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, s
         telling = theirs.surface.telling
         assert telling
         if closed:
-            await awaited(at.redis.hset(at.intake.names.of(incident), "lifecycle", "closed"))
-        view = {"callback_id": inside.TELL_SEND, "id": "V1", "private_metadata": json.dumps({"incident": incident, "words": "Done."})}
+            await to_coroutine(at.redis.hset(at.intake.names.incident_key(incident), "lifecycle", "closed"))
+        view = {"callback_id": inside.TELL_SEND_CALLBACK_ID, "id": "V1", "private_metadata": json.dumps({"incident": incident, "words": "Done."})}
         with pytest.raises(Refusal, match=says[:30]):
-            await telling.send({"user": {"id": "U0OLGA", "team_id": "T0RACK"}, "view": view})
-        assert await at.told.after(incident, 0) == ()
+            await telling.handle_send({"user": {"id": "U0OLGA", "team_id": "T0RACK"}, "view": view})
+        assert await at.told.list_messages_after(incident, 0) == ()
 
 
 def test_an_answer_is_cut_and_cleaned_by_whoever_reads_it() -> None:
     told = [{"n": 1, "at": "2026-11-23T10:00:00Z", "text": "x" * 9000, "by": "priya"}]
     found = [{"title": "t", "words": "AKIAIOSFODNN7EXAMPLE " + "y" * 9000, "colour": "red"}]
-    answer = read_states_answer(json.dumps({"states": {"inc-1": "taken"}, "told": {"inc-1": told}, "found": {"inc-1": found}}).encode())
-    assert len(answer.told["inc-1"][0].text) == MOST_TOLD
+    answer = parse_states_answer(json.dumps({"states": {"inc-1": "taken"}, "told": {"inc-1": told}, "found": {"inc-1": found}}).encode())
+    assert len(answer.told["inc-1"][0].text) == MAX_MESSAGE_CHARS
     assert "AKIAIOSFODNN7EXAMPLE" not in answer.found["inc-1"][0].words
     assert len(answer.found["inc-1"][0].words) <= 600
     with pytest.raises(BadMessage):
-        read_states_answer(json.dumps({"states": {}, "told": {"inc-1": told * 6}}).encode())
+        parse_states_answer(json.dumps({"states": {}, "told": {"inc-1": told * 6}}).encode())
     with pytest.raises(BadMessage):
-        read_asked({"tickets": ["inc-1"], "after": {"inc-1": -1}})
+        parse_states_request({"tickets": ["inc-1"], "after": {"inc-1": -1}})
 
 
 def test_an_answer_of_the_largest_has_room_in_what_is_read() -> None:
     cause = ProviderCause(title="ü" * 600, words="ü" * 600, shows=("ü" * 600,) * 4, change="ü" * 600, block="ü" * 1500, works="ü" * 600)
-    assert len(json.dumps(cause.model_dump(mode="json"))) * 1 < MOST_NEWS
-    words = ProviderWords.model_validate({"n": 1, "at": "2026-11-23T10:00:00Z", "text": "ü" * 1500})
-    assert len(json.dumps(words.model_dump(mode="json"))) < MOST_NEWS
+    assert len(json.dumps(cause.model_dump(mode="json"))) * 1 < MAX_UPDATE_BYTES
+    words = ProviderMessage.model_validate({"n": 1, "at": "2026-11-23T10:00:00Z", "text": "ü" * 1500})
+    assert len(json.dumps(words.model_dump(mode="json"))) < MAX_UPDATE_BYTES

@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 
 from bot.cards.provider import sending
-from bot.provider.document import MadeTicket, NothingKnown
+from bot.provider.document import BuiltTicket, IncidentNotFound
 from bot.provider.link import ProviderLink
-from bot.provider.sender import Sender
-from bot.slack.context import Surface
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
-from bot.slack.provider.office import ProviderCards, ProviderDesk
+from bot.provider.sender import TicketSender
+from bot.slack.context import HandlerContext
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
+from bot.slack.provider.office import ProviderCards, ProviderHandlers
 from bot.slack.provider.threads import TicketThreads
-from bot.store.outbox import Outbox, provider_box
-from graph.state import Incident, Item, Origin
+from bot.store.outbox import Outbox, build_provider_outbox_keys
+from graph.state import IncidentState, InboxItem, Origin
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
 from tests.support.intakes import Provider, provider
 from tests.support.tickets import SAID
 
-OURS: Incident = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus"}]}}
-THEIR_OWN: Incident = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "USER.CONFIG.NCCL_IB_HCA_Wrong"}]}}
+OURS: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus"}]}}
+THEIR_OWN: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "USER.CONFIG.NCCL_IB_HCA_Wrong"}]}}
 
 
-MADE_TICKET = MadeTicket(SAID)
+MADE_TICKET = BuiltTicket(SAID)
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Site:
     thread: str = ""
     incident: str = ""
 
-    def sender(self, link: ProviderLink) -> Sender:
-        return Sender(self.cards.outbox, link, self.cards.paint, self.cards.say, ask_every=timedelta())
+    def sender(self, link: ProviderLink) -> TicketSender:
+        return TicketSender(self.cards.outbox, link, self.cards.update_card, self.cards.post_provider_message, ask_every=timedelta())
 
     def shown(self) -> str:
         rows = self.bot.slack.thread(OPS, self.thread)
@@ -65,25 +65,25 @@ class Site:
 
 
 @asynccontextmanager
-async def site(made: MadeTicket | NothingKnown | list[MadeTicket] = MADE_TICKET) -> AsyncIterator[Site]:
-    async def document_of(_: str) -> MadeTicket:
-        if isinstance(made, NothingKnown):
+async def site(made: BuiltTicket | IncidentNotFound | list[BuiltTicket] = MADE_TICKET) -> AsyncIterator[Site]:
+    async def document_of(_: str) -> BuiltTicket:
+        if isinstance(made, IncidentNotFound):
             raise made
         return made.pop(0) if isinstance(made, list) else made
 
     found: list[ProviderCards] = []
 
-    def dress(surface: Surface, redis: Any) -> Surface:
-        kept = KeptMessages(surface.client, PostedCards(redis))
-        outbox = Outbox(redis, WallClock(), provider_box())
+    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
+        kept = EditableMessages(surface.client, PostedCards(redis))
+        outbox = Outbox(redis, WallClock(), build_provider_outbox_keys())
         found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
-        return replace(surface, sending=ProviderDesk(surface, found[0], document_of))
+        return replace(surface, sending=ProviderHandlers(surface, found[0], document_of))
 
     async with slack_side(dress) as bot:
         here = Site(bot, found[0])
         here.thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-[017-018]")
         await bot.settled()
-        here.incident = str(await bot.inbox.find("T0RACK", OPS, here.thread))
+        here.incident = str(await bot.inbox.find_incident("T0RACK", OPS, here.thread))
         yield here
 
 
@@ -95,19 +95,19 @@ async def providers() -> AsyncIterator[tuple[Behind, Provider]]:
 
 async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_providers() -> None:
     async with site() as here, providers() as (theirs, at):
-        await here.cards.after(here.incident, THEIR_OWN)
-        assert not here.button(sending.SHOW)
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW)
+        await here.cards.update_after_turn(here.incident, THEIR_OWN)
+        assert not here.button(sending.SHOW_ACTION_ID)
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID)
         assert here.files() == [f"ticket-{here.incident}.json"]
         sender = here.sender(at.link())
         assert await sender.sweep() == 0
-        assert await at.inbox.open_incidents() == []
+        assert await at.inbox.list_open_incidents() == []
 
-        await here.press(sending.SEND)
+        await here.press(sending.SEND_ACTION_ID)
         assert "On its way to your provider" in here.shown()
         assert await sender.sweep() == 1
-        [incident] = await at.inbox.open_incidents()
+        [incident] = await at.inbox.list_open_incidents()
         assert "nobody has it yet" in here.shown()
         assert incident in here.shown()
 
@@ -121,8 +121,8 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
             ("closed", "resolved", "Closed."),
         ):
             at.states[incident] = {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": ticket}, "lifecycle": lifecycle}  # type: ignore[typeddict-item]  # of a table
-            await here.cards.outbox.moved(
-                await here.cards.outbox.row(here.incident), (await here.cards.outbox.row(here.incident)).state, timedelta()
+            await here.cards.outbox.record_state(
+                await here.cards.outbox.load_row(here.incident), (await here.cards.outbox.load_row(here.incident)).state, timedelta()
             )
             await sender.sweep()
             assert says in here.shown()
@@ -131,89 +131,89 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
 
 
 async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
-    shown = [MadeTicket(SAID), MadeTicket(SAID.model_copy(update={"left_out": 1}))]
+    shown = [BuiltTicket(SAID), BuiltTicket(SAID.model_copy(update={"left_out": 1}))]
     async with site(shown) as here, providers() as (_, at):
         sender = here.sender(at.link())
         for _ in range(2):
-            await here.cards.after(here.incident, OURS)
-            await here.press(sending.SHOW)
-            await here.press(sending.SEND)
+            await here.cards.update_after_turn(here.incident, OURS)
+            await here.press(sending.SHOW_ACTION_ID)
+            await here.press(sending.SEND_ACTION_ID)
             await sender.sweep()
-            [incident] = await at.inbox.open_incidents()
-            await here.cards.outbox.moved(await here.cards.outbox.row(here.incident), "closed", None)
-            await here.cards.paint(here.incident)
-        assert [item.kind for item in await at.inbox.peek(incident)] == ["mention", "reply"]
+            [incident] = await at.inbox.list_open_incidents()
+            await here.cards.outbox.record_state(await here.cards.outbox.load_row(here.incident), "closed", None)
+            await here.cards.update_card(here.incident)
+        assert [item.kind for item in await at.inbox.list_waiting(incident)] == ["mention", "reply"]
 
 
 async def begun(theirs: Behind, at: Provider, incident: str) -> str:
     """The thread that the provider's first turn begins."""
 
-    async def elsewhere(item: Item) -> Origin | None:
-        return await at.inbox.origin(item.incident)
+    async def elsewhere(item: InboxItem) -> Origin | None:
+        return await at.inbox.get_origin(item.incident)
 
     threads = TicketThreads(
         theirs.surface.client, PostedCards(theirs.redis), at.inbox, theirs.surface.people, at.intake.arrivals.book, elsewhere
     )
-    [item] = await at.inbox.peek(incident)
-    assert await threads.home(item)
+    [item] = await at.inbox.list_waiting(incident)
+    assert await threads.resolve_thread(item)
     return json.dumps([row.get("blocks") for row in theirs.slack.messages(OPS)], ensure_ascii=False)
 
 
 async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW)
-        await here.press(sending.SEND)
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID)
+        await here.press(sending.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
-        [incident] = await at.inbox.open_incidents()
-        origin = await at.inbox.origin(incident)
+        [incident] = await at.inbox.list_open_incidents()
+        origin = await at.inbox.get_origin(incident)
         assert origin
-        assert await at.intake.arrivals.book.document(origin.ticket) == SAID
+        assert await at.intake.arrivals.book.load_document(origin.ticket) == SAID
 
 
 async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_itself() -> None:
     async with site() as here, providers() as (_, at):
         up, at.url = at.url, "http://127.0.0.1:9"
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW)
-        await here.press(sending.SEND)
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID)
+        await here.press(sending.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
         assert "It goes on by itself" in here.shown()
         at.url = up
-        row = await here.cards.outbox.row(here.incident)
-        await here.cards.outbox.put_off(row, row.trouble, timedelta())
+        row = await here.cards.outbox.load_row(here.incident)
+        await here.cards.outbox.postpone_row(row, row.trouble, timedelta())
         await here.sender(at.link()).sweep()
         assert "nobody has it yet" in here.shown()
 
 
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW)
-        await here.press(sending.BACK)
-        assert here.button(sending.SHOW)
-        assert not here.button(sending.SEND)
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID)
+        await here.press(sending.BACK_ACTION_ID)
+        assert here.button(sending.SHOW_ACTION_ID)
+        assert not here.button(sending.SEND_ACTION_ID)
         assert await here.sender(at.link()).sweep() == 0
 
 
 async def test_a_guest_neither_sees_nor_sends() -> None:
     async with site() as here:
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW, who="gus")
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID, who="gus")
         assert here.files() == []
 
 
 async def test_what_cannot_be_shown_is_not_offered_to_be_sent() -> None:
-    async with site(NothingKnown("inc-x: nothing was looked at yet")) as here:
-        await here.cards.after(here.incident, OURS)
-        await here.press(sending.SHOW)
+    async with site(IncidentNotFound("inc-x: nothing was looked at yet")) as here:
+        await here.cards.update_after_turn(here.incident, OURS)
+        await here.press(sending.SHOW_ACTION_ID)
         assert "nothing was looked at yet" in here.shown()
-        assert not here.button(sending.SEND)
+        assert not here.button(sending.SEND_ACTION_ID)
 
 
 @pytest.mark.parametrize("stage", ["offered", "shown", "waiting", "sent", "refused"])
 def test_the_card_at_each_stage_is_within_slacks_limits(stage: str) -> None:
-    view = sending.ShownSending("inc-1", stage, "d" * 64, "Priya", "inc-p1", "repairing", "x" * 5000, "y" * 5000, 7)
-    card = sending.render(view)
+    view = sending.ProviderTicketView("inc-1", stage, "d" * 64, "Priya", "inc-p1", "repairing", "x" * 5000, "y" * 5000, 7)
+    card = sending.render_provider_ticket(view)
     assert card.blocks
     assert len(card.text) <= 1000

@@ -18,16 +18,16 @@ import structlog
 from aiohttp import ClientSession
 from fakeredis import FakeAsyncRedis
 
-from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
+from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
 from bot.run import health as health_room
-from bot.run.health import Health, health_routes
+from bot.run.health import Health, build_health_routes
 from bot.run.http import server as server_room
 from bot.run.http.guard import InboundLimits, LogBudget
-from bot.run.http.server import serving
-from bot.slack.http.delivery import SlackRequests
-from bot.slack.http.signing import SIGNATURE, TIMESTAMP
-from bot.slack.incoming.listeners import slack_app
-from bot.store.heard import HeardOnce
+from bot.run.http.server import serve_routes
+from bot.slack.http.delivery import SlackEventsEndpoint
+from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from bot.slack.incoming.listeners import build_slack_app
+from bot.store.heard import ReplayGuard
 from tests.bot.slack.test_http import FORM, SECRET, Door
 from tests.support.clock import SetClock
 from tests.support.fakes_approvals import ward
@@ -44,12 +44,12 @@ def patient(limits: InboundLimits) -> InboundLimits:
     return InboundLimits(limits.in_hand, limits.connections, LONG, LONG, LONG, LONG)
 
 
-async def told(request: InboundRequest) -> InboundAnswer:
-    return InboundAnswer(200, "told" if request.body == b"signed" else "", headers={"X-Told": "yes"})
+async def told(request: InboundRequest) -> InboundResponse:
+    return InboundResponse(200, "told" if request.body == b"signed" else "", headers={"X-Told": "yes"})
 
 
-def judged(headers: Mapping[str, str]) -> InboundAnswer | None:
-    return None if headers.get("X-Key") == "ours" else InboundAnswer(401, why="another key")
+def judged(headers: Mapping[str, str]) -> InboundResponse | None:
+    return None if headers.get("X-Key") == "ours" else InboundResponse(401, why="another key")
 
 
 ROUTES = (InboundRoute("/told", told, 100_000, judged), InboundRoute("/other", told, 100_000, judged))
@@ -127,7 +127,7 @@ async def honest(port: int, path: str = "/told") -> str:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_what_is_honest_is_answered_whatever_strangers_hold(attack: str) -> None:
-    async with serving("127.0.0.1", 0, ROUTES, SMALL) as port:
+    async with serve_routes("127.0.0.1", 0, ROUTES, SMALL) as port:
         with crowd() as strangers:
             for _ in range(3):
                 await come(strangers, port, 30, ATTACKS[attack])
@@ -137,12 +137,12 @@ async def test_what_is_honest_is_answered_whatever_strangers_hold(attack: str) -
 
 
 async def test_a_stranger_who_reads_no_answer_is_ended_all_the_same() -> None:
-    async def long(_: InboundRequest) -> InboundAnswer:
-        return InboundAnswer(200, "x" * (4 << 20))
+    async def long(_: InboundRequest) -> InboundResponse:
+        return InboundResponse(200, "x" * (4 << 20))
 
     routes = (*ROUTES, InboundRoute("/long", long, 0, method="GET"))
     limits = InboundLimits(in_hand=4, connections=6, silent=LONG, idle=LONG, body=LONG, answer=LONG)
-    async with serving("127.0.0.1", 0, routes, limits) as port:
+    async with serve_routes("127.0.0.1", 0, routes, limits) as port:
         before = len(os.listdir("/dev/fd"))
         with crowd() as strangers:
             for more in (b"", b"Connection: close\r\n"):
@@ -154,12 +154,12 @@ async def test_a_stranger_who_reads_no_answer_is_ended_all_the_same() -> None:
 async def test_what_is_being_heard_is_not_given_up_for_strangers() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(_: InboundRequest) -> InboundAnswer:
+    async def slow(_: InboundRequest) -> InboundResponse:
         begun.set()
         await go_on.wait()
-        return InboundAnswer(200, "heard")
+        return InboundResponse(200, "heard")
 
-    async with serving("127.0.0.1", 0, (*ROUTES, InboundRoute("/slow", slow, 100)), SMALL) as port:
+    async with serve_routes("127.0.0.1", 0, (*ROUTES, InboundRoute("/slow", slow, 100)), SMALL) as port:
         heard = asyncio.create_task(honest(port, "/slow"))
         await begun.wait()
         with crowd() as strangers:
@@ -169,13 +169,13 @@ async def test_what_is_being_heard_is_not_given_up_for_strangers() -> None:
             assert await heard == "heard"
 
 
-PORTS = {"http": (ROUTES, server_room.LIMITS, "/told"), "health": (health_routes(Health(ready=True)), health_room.LIMITS, "/healthz")}
+PORTS = {"http": (ROUTES, server_room.LIMITS, "/told"), "health": (build_health_routes(Health(ready=True)), health_room.LIMITS, "/healthz")}
 
 
 @pytest.mark.parametrize("port_of", PORTS)
 async def test_a_thousand_idle_connections_take_no_more_descriptors_than_a_port_may_have(port_of: str) -> None:
     routes, limits, path = PORTS[port_of]
-    async with serving("127.0.0.1", 0, routes, patient(limits)) as port:
+    async with serve_routes("127.0.0.1", 0, routes, patient(limits)) as port:
         before = len(os.listdir("/dev/fd"))
         with crowd() as strangers:
             await come(strangers, port, MANY, b"")
@@ -192,7 +192,7 @@ async def test_a_burst_ends_no_request_that_is_there_already(port_of: str) -> No
     routes, limits, path = PORTS[port_of]
     method = b"GET " if port_of == "health" else b"POST "
     request = method + path.encode() + b" HTTP/1.1\r\nHost: x\r\nX-Key: ours\r\nContent-Length: 0\r\n\r\n"
-    async with serving("127.0.0.1", 0, routes, patient(limits)) as port:
+    async with serve_routes("127.0.0.1", 0, routes, patient(limits)) as port:
         with crowd() as strangers:
             for n in range(900):  # all of them wait in the kernel's queue
                 strangers.append(socket.create_connection(("127.0.0.1", port)))
@@ -207,7 +207,7 @@ async def test_a_burst_ends_no_request_that_is_there_already(port_of: str) -> No
 @pytest.mark.parametrize("room", [server_room, health_room])
 def test_what_is_in_hand_of_all_routes_leaves_connections_to_give_up(room: object) -> None:
     limits: InboundLimits = room.LIMITS  # type: ignore[attr-defined]
-    routes = 4 if room is server_room else len(health_routes(Health()))
+    routes = 4 if room is server_room else len(build_health_routes(Health()))
     assert limits.in_hand * routes < limits.connections
 
 
@@ -216,11 +216,11 @@ async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
     """The bot with approvals behind both of its ports, under every attack at once."""
     async with ward() as place:
         clock = SetClock()
-        requests = SlackRequests(await slack_app(place.bot.surface), SECRET, HeardOnce(place.bot.redis, timedelta(minutes=15)), clock)
-        health = health_routes(Health(ready=True, redis=FakeAsyncRedis()))
+        requests = SlackEventsEndpoint(await build_slack_app(place.bot.surface), SECRET, ReplayGuard(place.bot.redis, timedelta(minutes=15)), clock)
+        health = build_health_routes(Health(ready=True, redis=FakeAsyncRedis()))
         async with (
-            serving("127.0.0.1", 0, requests.routes, patient(server_room.LIMITS)) as port,
-            serving("127.0.0.1", 0, health, patient(health_room.LIMITS)) as health_port,
+            serve_routes("127.0.0.1", 0, requests.routes, patient(server_room.LIMITS)) as port,
+            serve_routes("127.0.0.1", 0, health, patient(health_room.LIMITS)) as health_port,
         ):
             door = Door(place.bot, clock, f"http://127.0.0.1:{port}/slack/events")
             with crowd() as strangers:
@@ -232,7 +232,7 @@ async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
 
 def forged(door: Door) -> bytes:
     """A head that Slack could have sent, and a body that never ends."""
-    head = {TIMESTAMP: str(int(door.clock.now().timestamp())), SIGNATURE: "v0=" + "0" * 64}
+    head = {TIMESTAMP_HEADER: str(int(door.clock.now().timestamp())), SIGNATURE_HEADER: "v0=" + "0" * 64}
     return b"POST /slack/events HTTP/1.1\r\n" + b"".join(f"{name}: {value}\r\n".encode() for name, value in head.items()) + BODY
 
 
@@ -242,7 +242,7 @@ async def test_the_kill_switch_is_pulled_over_a_port_that_is_besieged() -> None:
         assert approvals is not None
         asked = {"command": "/rackmedic", "text": "stop looking at the racks", "team_id": TEAM, "channel_id": OPS, "user_id": "U0PRIYA"}
         status, _ = await door.post(urlencode(asked | {"trigger_id": "1.2.3"}).encode(), kind=FORM)
-        assert (status, (await approvals.book.status()).stopped_by) == (200, f"{TEAM}:U0PRIYA")
+        assert (status, (await approvals.book.get_brake_status()).stopped_by) == (200, f"{TEAM}:U0PRIYA")
         async with ClientSession() as http, http.get(f"http://127.0.0.1:{health_port}/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ready\n")
         assert held(strangers) <= server_room.LIMITS.connections + health_room.LIMITS.connections
@@ -269,7 +269,7 @@ NO_HTTP: Mapping[str, bytes] = {
 @pytest.mark.parametrize("port_of", PORTS)
 @pytest.mark.parametrize("what", NO_HTTP)
 async def test_no_page_tells_what_we_are_or_repeats_what_was_sent(what: str, port_of: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with serving("127.0.0.1", 0, PORTS[port_of][0]) as port:
+    async with serve_routes("127.0.0.1", 0, PORTS[port_of][0]) as port:
         with structlog.testing.capture_logs() as lines:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(NO_HTTP[what])
@@ -283,7 +283,7 @@ async def test_no_page_tells_what_we_are_or_repeats_what_was_sent(what: str, por
 
 async def test_of_requests_that_come_to_nothing_a_few_lines_a_minute_are_written() -> None:
     request = b"POST /told HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-    async with serving("127.0.0.1", 0, ROUTES) as port:
+    async with serve_routes("127.0.0.1", 0, ROUTES) as port:
         with structlog.testing.capture_logs() as lines:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request * 1_000)

@@ -9,19 +9,19 @@ import aiohttp
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from bot.inbound.routes import Hear, InboundAnswer, InboundRequest, InboundRoute
+from bot.inbound.routes import RequestHandler, InboundResponse, InboundRequest, InboundRoute
 from bot.run.http.guard import InboundLimits
-from bot.run.http.server import serving
+from bot.run.http.server import serve_routes
 
 
-async def heard(request: InboundRequest) -> InboundAnswer:
-    return InboundAnswer(200, {"who": request.parts["who"], "bytes": len(request.body), "of": request.headers["x-of"]})
+async def heard(request: InboundRequest) -> InboundResponse:
+    return InboundResponse(200, {"who": request.parts["who"], "bytes": len(request.body), "of": request.headers["x-of"]})
 
 
 @contextlib.asynccontextmanager
-async def at(hear: Hear, most: int = 100, limits: InboundLimits | None = None) -> AsyncIterator[str]:
+async def at(hear: RequestHandler, most: int = 100, limits: InboundLimits | None = None) -> AsyncIterator[str]:
     """The address of a route that is served."""
-    async with serving("127.0.0.1", 0, [InboundRoute("/told/{who}", hear, most)], limits or InboundLimits()) as port:
+    async with serve_routes("127.0.0.1", 0, [InboundRoute("/told/{who}", hear, most)], limits or InboundLimits()) as port:
         yield f"http://127.0.0.1:{port}/told/priya"
 
 
@@ -98,10 +98,10 @@ async def test_who_was_refused_connects_anew_and_who_was_answered_need_not() -> 
 async def test_more_at_once_than_we_have_hands_for_come_again() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def waits(_: InboundRequest) -> InboundAnswer:
+    async def waits(_: InboundRequest) -> InboundResponse:
         begun.set()
         await go_on.wait()
-        return InboundAnswer(200, "ok")
+        return InboundResponse(200, "ok")
 
     async with at(waits, limits=InboundLimits(in_hand=1)) as url:
         first = asyncio.create_task(post(url))
@@ -116,7 +116,7 @@ async def test_more_at_once_than_we_have_hands_for_come_again() -> None:
     ("trouble", "status"), [(RedisAway("redis://:hunter2@redis"), 503), (OSError("away"), 503), (ValueError("hunter2"), 500)]
 )
 async def test_a_store_that_is_away_is_said_and_a_bug_is_told_to_nobody(trouble: Exception, status: int) -> None:
-    async def breaks(_: InboundRequest) -> InboundAnswer:
+    async def breaks(_: InboundRequest) -> InboundResponse:
         raise trouble
 
     async with at(breaks) as url:
@@ -125,7 +125,7 @@ async def test_a_store_that_is_away_is_said_and_a_bug_is_told_to_nobody(trouble:
 
 
 async def test_hearing_that_takes_too_long_is_said_to_be_tried_again() -> None:
-    async def hangs(_: InboundRequest) -> InboundAnswer:
+    async def hangs(_: InboundRequest) -> InboundResponse:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from bot.run.logs import LONGEST_FIELD, CleanLines, log_field, set_up_logs
+from bot.run.logs import MAX_FIELD_CHARS, RedactingFormatter, clean_field, set_up_logs
 
 FORGED = "nobody\n2026-05-20 [info     ] ledger.claim approval=app-1"
 CHOSEN = {
@@ -39,7 +39,7 @@ def shape(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def is_plain(line: str) -> bool:
-    return all(char.isprintable() for char in line) and len(line) <= LONGEST_FIELD * 2
+    return all(char.isprintable() for char in line) and len(line) <= MAX_FIELD_CHARS * 2
 
 
 @pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
@@ -56,7 +56,7 @@ def test_a_field_is_one_bounded_line_that_shows_all_it_holds(shape: str, chosen:
 @pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
 def test_a_librarys_line_is_one_too(chosen: str) -> None:
     record = logging.LogRecord("aiohttp", logging.ERROR, "", 0, "bad request: %s", (chosen,), None)
-    assert is_plain(CleanLines("%(levelname)s %(name)s %(message)s").format(record))
+    assert is_plain(RedactingFormatter("%(levelname)s %(name)s %(message)s").format(record))
 
 
 def test_a_traceback_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFixture[str], shape: str) -> None:
@@ -72,4 +72,4 @@ def test_a_traceback_keeps_its_lines_and_obeys_nothing(capsys: pytest.CaptureFix
 
 
 def test_what_is_plain_stays_as_it_is() -> None:
-    assert log_field("gpu-[001-004]: größer, 5 °C") == "gpu-[001-004]: größer, 5 °C"
+    assert clean_field("gpu-[001-004]: größer, 5 °C") == "gpu-[001-004]: größer, 5 °C"

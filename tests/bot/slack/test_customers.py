@@ -9,26 +9,26 @@ from typing import Any, Literal
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.buttons import OldButton, carry
+from bot.cards.buttons import OldButton, encode_button_value
 from bot.cards.customers import inside, living
-from bot.cards.customers.phrases import phrase
-from bot.cards.customers.view import CustomerView
-from bot.desk.pulse import Pulse
-from bot.policy.channels import NotAllowed, customers_channels
-from bot.postmortem.gather import CustomerSide
-from bot.slack.context import Surface
-from bot.slack.customers.door import WITHDREW, CustomerDoor
-from bot.slack.customers.telling import Telling
-from bot.slack.incoming.payloads import read_message
-from bot.slack.outgoing.customers import BoardWithCustomers, CustomerCards
-from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
+from bot.cards.customers.phrases import get_phrase
+from bot.cards.customers.view import TenantView
+from bot.desk.pulse import ThreadActivity
+from bot.policy.channels import NotAllowed, list_tenant_channels
+from bot.postmortem.gather import TenantReportContext
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import WITHDRAWN_TEXT, TenantHandlers
+from bot.slack.customers.telling import TenantUpdateHandlers
+from bot.slack.incoming.payloads import parse_message
+from bot.slack.outgoing.customers import TenantCardObserver, TenantCards
+from bot.slack.outgoing.posts import EditableMessages, PostedCards, PendingMessages
 from bot.slack.people import People
-from bot.store.shared import SharedMarks
+from bot.store.shared import ChannelSharingCache
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said, said_of
-from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
+from graph.conversation.said import ParsedMessage, get_parsed_message
+from graph.earlier import ClosedIncidentCause, ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
 from graph.report import Report
-from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
+from graph.state import TENANT_SIDE, SIDE_KEY, TenantThread, IncidentState, InboxItem, Origin
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0, SetClock
@@ -40,7 +40,7 @@ from tools.inventory.hosts import ChannelRow
 pytestmark = pytest.mark.slow
 
 
-german = partial(phrase, language="de")
+german = partial(get_phrase, language="de")
 
 SITE = inventory(
     groups={"acme": {"hosts": "gpu-[017-018]", "tenant": "acme"}, "globex": {"hosts": "gpu-[019-020]", "tenant": "globex"}},
@@ -54,20 +54,20 @@ WORDS = load_customer_words(load_taxonomy())
 REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
-def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
-    ours = replace(surface, bound=BOUND, customers=customers_channels(BOUND))
-    return replace(ours, telling=Telling(ours, PostedCards(redis), SITE, cards_of(ours, redis).view))
+def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+    ours = replace(surface, bound=BOUND, customers=list_tenant_channels(BOUND))
+    return replace(ours, telling=TenantUpdateHandlers(ours, PostedCards(redis), SITE, cards_of(ours, redis).load_view))
 
 
-def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
-    kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
-    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
-    cards.reads(state_of=surface.state_of)
+def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
+    kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
+    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
+    cards.set_sources(state_of=surface.state_of)
     return cards
 
 
-def door_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerDoor:
-    return CustomerDoor(surface, cards_of(surface, redis), SITE)
+def door_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantHandlers:
+    return TenantHandlers(surface, cards_of(surface, redis), SITE)
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple
     """An incident of a customer's: (its id, their thread)."""
     ts = await bot.slack.say(who, ACME, text)
     await bot.settled()
-    incident = await bot.inbox.find(TEAM, ACME, ts)
+    incident = await bot.inbox.find_incident(TEAM, ACME, ts)
     assert incident
     return incident, ts
 
 
 async def begun(bot: Behind, incident: str) -> Origin:
     """Where the incident lives, as its first turn finds it."""
-    [item] = (await bot.inbox.peek(incident))[:1]
-    origin = await cards_of(bot.surface, bot.redis).home(item)
+    [item] = (await bot.inbox.list_waiting(incident))[:1]
+    origin = await cards_of(bot.surface, bot.redis).resolve_thread(item)
     assert origin
     return origin
 
@@ -99,9 +99,9 @@ def message_with(bot: Behind, channel: str, action: str) -> str:
     return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
 
 
-def few_answers(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+def few_answers(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
     """A thread gets two answers in five minutes."""
-    return dress(replace(surface, pulse=Pulse(redis, surface.clock, most=2)), redis)
+    return dress(replace(surface, pulse=ThreadActivity(redis, surface.clock, most=2)), redis)
 
 
 @pytest.mark.parametrize(("words", "kinds"), [("hand off", ["hand_off"]), ("never mind", ["timer"])])
@@ -111,19 +111,19 @@ async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_men
         for n in range(4):
             await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
             await bot.settled()
-        before = await bot.inbox.peek(incident)
-        enough = phrase("enough", BOUND[ACME].language)
+        before = await bot.inbox.list_waiting(incident)
+        enough = get_phrase("enough", BOUND[ACME].language)
         assert sum(str(row["text"]) == enough for row in bot.slack.thread(ACME, ts)) == 4 - (len(before) - 1)
         await bot.slack.say("carla", ACME, words, thread_ts=ts)
         await bot.settled()
-        assert [item.kind for item in (await bot.inbox.peek(incident))[len(before) :]] == kinds
+        assert [item.kind for item in (await bot.inbox.list_waiting(incident))[len(before) :]] == kinds
 
 
 async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with_the_operators(bot: Behind) -> None:
     incident, ts = await reported(bot)
     [item] = await bot.items()
-    assert (item.kind, item.text, item.user, item.data[SIDE]) == ("mention", "job 4711 hangs on gpu-[017-018]", "U0CARLA", CUSTOMER)
-    origin = await bot.inbox.origin(incident)
+    assert (item.kind, item.text, item.user, item.data[SIDE_KEY]) == ("mention", "job 4711 hangs on gpu-[017-018]", "U0CARLA", TENANT_SIDE)
+    origin = await bot.inbox.get_origin(incident)
     assert origin
     assert origin.customer
     assert (origin.channel, origin.thread_ts, origin.tenant) == (OPS, "", "acme")
@@ -146,7 +146,7 @@ async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with
 async def test_whoever_only_wants_a_person_is_given_one_without_a_look(bot: Behind, text: str, kind: str) -> None:
     await reported(bot, f"@rackmedic {text}")
     [item] = await bot.items()
-    assert (item.kind, item.data[SIDE]) == (kind, CUSTOMER)
+    assert (item.kind, item.data[SIDE_KEY]) == (kind, TENANT_SIDE)
 
 
 async def test_they_are_answered_at_once_and_in_their_language(bot: Behind) -> None:
@@ -158,7 +158,7 @@ async def test_the_internal_thread_is_begun_once_and_quotes_them(bot: Behind) ->
     incident, _ = await reported(bot)
     first, again = await begun(bot, incident), await begun(bot, incident)
     assert first == again
-    assert await bot.inbox.find(TEAM, OPS, first.thread_ts) == incident
+    assert await bot.inbox.find_incident(TEAM, OPS, first.thread_ts) == incident
     assert len(bot.texts(OPS)) == 1
     assert "acme reports" in bot.texts(OPS)[0]
 
@@ -168,7 +168,7 @@ async def test_a_thread_that_was_begun_before_a_crash_is_found_and_not_begun_aga
     origin = await begun(bot, incident)
     cards = PostedCards(bot.redis)
     await cards.set(incident, "root", "posting")
-    await bot.inbox.settle(incident, origin.model_copy(update={"thread_ts": ""}))
+    await bot.inbox.set_origin(incident, origin.model_copy(update={"thread_ts": ""}))
     assert (await begun(bot, incident)).thread_ts == origin.thread_ts
     assert len(bot.texts(OPS)) == 1
 
@@ -180,8 +180,8 @@ async def test_where_the_operators_channel_is_shared_by_now_nothing_of_a_custome
     await bot.slack.say("carla", ACME, "@olga we lost job 4711 for good", thread_ts=ts)
     await bot.slack.say("carla", ACME, "@rackmedic and gpu-018 too", thread_ts=ts)
     await bot.settled()
-    for item in await bot.inbox.peek(incident):
-        await cards_of(bot.surface, bot.redis).home(item)
+    for item in await bot.inbox.list_waiting(incident):
+        await cards_of(bot.surface, bot.redis).resolve_thread(item)
     assert not [text for text in bot.texts(OPS) if "4711" in text or "gpu-018" in text or "acme" in text]
 
 
@@ -190,10 +190,10 @@ async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None
     for words in ("drain gpu-017", "approve", "close, it was the cable", "recheck gpu-019", "@rackmedic I need a person"):
         await bot.slack.say("carla", ACME, f"@rackmedic {words}" if "@" not in words else words, thread_ts=ts)
         await bot.settled()
-    items = (await bot.inbox.peek(incident))[1:]
+    items = (await bot.inbox.list_waiting(incident))[1:]
     assert [item.kind for item in items] == ["recheck", "recheck", "hand_off"]
-    assert {item.data[SIDE] for item in items} == {CUSTOMER}
-    said = [row for item in items if (row := said_of(item))]
+    assert {item.data[SIDE_KEY] for item in items} == {TENANT_SIDE}
+    said = [row for item in items if (row := get_parsed_message(item))]
     assert {row.intent.value for row in said} <= {"new_facts", "fixed", "still_broken", "hand_off"}
     assert not [row for row in said if row.remedy or row.hosts]
 
@@ -229,7 +229,7 @@ async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, wo
     before = len(bot.texts(ACME))
     await bot.slack.say("carla", ACME, f"@rackmedic {words}", thread_ts=ts)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
     assert any(answered in text for text in bot.texts(ACME)[before:])
     assert any(words in text for text in bot.texts(OPS))
 
@@ -241,18 +241,18 @@ async def test_how_far_it_is_is_said_also_while_nothing_was_found_and_never_how_
         await bot.settled()
         assert len([text for text in bot.texts(ACME) if german("received") in text]) == 1 + times
     row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
-    bot.states[incident] = Incident(id=incident, report=row)
+    bot.states[incident] = IncidentState(id=incident, report=row)
     await bot.slack.say("carla", ACME, "@rackmedic how long will it take?", thread_ts=ts)
     await bot.settled()
     assert any(german("how_long") in text for text in bot.texts(ACME))
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
 async def test_what_is_not_understood_and_is_no_question_is_looked_into(bot: Behind) -> None:
     incident, ts = await reported(bot)
     await bot.slack.say("carla", ACME, "@rackmedic der Job hängt beim Start", thread_ts=ts)
     await bot.settled()
-    assert "der Job hängt beim Start" in [item.text for item in await bot.inbox.peek(incident)]
+    assert "der Job hängt beim Start" in [item.text for item in await bot.inbox.list_waiting(incident)]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ async def test_nearly_asking_for_a_person_gets_one(bot: Behind, words: str) -> N
     incident, ts = await reported(bot)
     await bot.slack.say("carla", ACME, words, thread_ts=ts)
     await bot.settled()
-    assert [item.kind for item in (await bot.inbox.peek(incident))[1:]] == ["hand_off"]
+    assert [item.kind for item in (await bot.inbox.list_waiting(incident))[1:]] == ["hand_off"]
 
 
 async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at_by_nobody(bot: Behind) -> None:
@@ -278,7 +278,7 @@ async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at
     await begun(bot, incident)
     await bot.slack.say("carla", ACME, "@olga lunch at noon?", thread_ts=ts)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
     assert any("lunch at noon" in text for text in bot.texts(OPS))
 
 
@@ -292,38 +292,38 @@ async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> N
 async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(bot: Behind) -> None:
     incident, _ = await reported(bot)
     bot.states[incident] = healthy(incident)
-    await cards_of(bot.surface, bot.redis).paint(incident)
-    card = message_with(bot, ACME, living.BROKEN)
-    await bot.slack.click("carla", card, living.BROKEN)
-    await bot.slack.click("carla", card, living.PERSON)
+    await cards_of(bot.surface, bot.redis).update_card(incident)
+    card = message_with(bot, ACME, living.BROKEN_ACTION_ID)
+    await bot.slack.click("carla", card, living.BROKEN_ACTION_ID)
+    await bot.slack.click("carla", card, living.PERSON_ACTION_ID)
     await bot.settled()
-    assert [item.kind for item in (await bot.inbox.peek(incident))[1:]] == ["recheck", "hand_off"]
+    assert [item.kind for item in (await bot.inbox.list_waiting(incident))[1:]] == ["recheck", "hand_off"]
 
 
 async def test_a_button_of_another_thread_is_refused(bot: Behind) -> None:
     first, _ = await reported(bot)
     _, other_thread = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
-    button = living.render(CustomerView(first, "healthy")).blocks[-1]["elements"][0]
+    button = living.render_tenant_card(TenantView(first, "healthy")).blocks[-1]["elements"][0]
     carla = {"id": "U0CARLA", "team_id": "T0ACME"}
     payload = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": other_thread}, "user": carla, "trigger_id": "t"}
     with pytest.raises(OldButton):
-        await door_of(bot.surface, bot.redis).press(payload)
-    assert len(await bot.inbox.peek(first)) == 1
+        await door_of(bot.surface, bot.redis).handle_click(payload)
+    assert len(await bot.inbox.list_waiting(first)) == 1
 
 
 async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot: Behind) -> None:
     incident, _ = await reported(bot)
     origin = await begun(bot, incident)
-    root = message_with(bot, OPS, inside.TELL)
-    await bot.slack.click("olga", root, inside.TELL)
+    root = message_with(bot, OPS, inside.TELL_ACTION_ID)
+    await bot.slack.click("olga", root, inside.TELL_ACTION_ID)
     await bot.settled()
     view = modal(bot)
-    refused = await bot.slack.submit("olga", view, {inside.WORDS: {inside.WORDS: "globex on gpu-019 had it too, ask Priya"}})
-    assert "another customer (globex)" in refused["errors"][inside.WORDS]
-    assert "gpu-019" in refused["errors"][inside.WORDS]
-    assert "priya" in refused["errors"][inside.WORDS].lower()
+    refused = await bot.slack.submit("olga", view, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "globex on gpu-019 had it too, ask Priya"}})
+    assert "another customer (globex)" in refused["errors"][inside.WORDS_BLOCK_ID]
+    assert "gpu-019" in refused["errors"][inside.WORDS_BLOCK_ID]
+    assert "priya" in refused["errors"][inside.WORDS_BLOCK_ID].lower()
     assert not [text for text in bot.texts(ACME) if "globex" in text]
-    assert await bot.slack.submit("olga", view, {inside.WORDS: {inside.WORDS: "gpu-017 is repaired."}}) == {}
+    assert await bot.slack.submit("olga", view, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "gpu-017 is repaired."}}) == {}
     await bot.settled()
     assert not any("gpu-017 is repaired." in text for text in bot.texts(ACME)), "nothing goes before it was seen"
     seen = bot.slack.view("olga")
@@ -340,10 +340,10 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
 async def test_whoever_goes_back_from_the_preview_finds_what_they_wrote(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
     await bot.settled()
     form = modal(bot)
-    await bot.slack.submit("olga", form, {inside.WORDS: {inside.WORDS: "gpu-017 is repaired."}})
+    await bot.slack.submit("olga", form, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "gpu-017 is repaired."}})
     await bot.slack.acts.close("olga", modal(bot))
     assert modal(bot) == form
     assert not any("repaired" in text for text in bot.texts(ACME))
@@ -353,8 +353,8 @@ async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
     row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
-    bot.states[incident] = Incident(id=incident, report=row)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    bot.states[incident] = IncidentState(id=incident, report=row)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
     await bot.settled()
     view = bot.slack.view("olga")
     assert view
@@ -366,9 +366,9 @@ async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
 async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
     await bot.settled()
-    await bot.slack.submit("olga", modal(bot), {inside.WORDS: {inside.WORDS: "Zaphod has repaired gpu-017."}})
+    await bot.slack.submit("olga", modal(bot), {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "Zaphod has repaired gpu-017."}})
     bot.slack.ws.users["U0ANTON"].name = "zaphod"
     bot.surface.people.forget("U0ANTON")
     assert await bot.slack.submit("olga", modal(bot), {}) == {}
@@ -385,14 +385,14 @@ async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
     telling = bot.surface.telling
     assert telling
     view = {
-        "callback_id": inside.TELL_SEND,
+        "callback_id": inside.TELL_SEND_CALLBACK_ID,
         "id": "V2",
         "root_view_id": "V1",
         "private_metadata": f'{{"incident":"{incident}","words":"Done."}}',
     }
     payload = {"user": {"id": "U0OLGA", "team_id": TEAM}, "view": view}
     for _ in range(2):
-        await telling.send(payload)
+        await telling.handle_send(payload)
         await bot.settled()
     assert len([text for text in bot.texts(ACME) if "Done." in text]) == 1
     assert len([row for row in bot.slack.thread(OPS, origin.thread_ts) if "Told the customer" in str(row.get("blocks"))]) == 1
@@ -401,7 +401,7 @@ async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
 async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("gus", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.slack.click("gus", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
     await bot.settled()
     assert bot.slack.view("gus") is None
 
@@ -417,10 +417,10 @@ async def test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_n
         "channel": {"id": OPS},
         "container": {"thread_ts": origin.thread_ts},
         "trigger_id": "1.2.3",
-        "actions": [{"action_id": inside.TELL, "value": carry(incident)}],
+        "actions": [{"action_id": inside.TELL_ACTION_ID, "value": encode_button_value(incident)}],
     }
     with pytest.raises(NotAllowed):
-        await telling.press(click)
+        await telling.handle_click(click)
 
 
 async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bot: Behind) -> None:
@@ -433,9 +433,9 @@ async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bo
             "text": "<@U0RACKMED> help",
             "user_team": user_team,
         }
-        arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED")
+        arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED")
         assert arrival
-        bot.surface.tasks.spawn("as_they_see", door_of(bot.surface, bot.redis)._as_they_see(arrival, BOUND[ACME]))
+        bot.surface.tasks.spawn_task("as_they_see", door_of(bot.surface, bot.redis)._notify_operator(arrival, BOUND[ACME]))
         await bot.settled()
         assert bool(bot.slack.whispers("olga")) is told
 
@@ -446,11 +446,11 @@ async def test_people_of_an_organisation_report_reply_and_press_as_others_do(bot
     await begun(bot, incident)
     await bot.slack.say("carla", ACME, "@rackmedic it still hangs", thread_ts=ts)
     await bot.settled()
-    origin = await bot.inbox.origin(incident)
+    origin = await bot.inbox.get_origin(incident)
     assert origin
     assert origin.customer
     assert origin.customer.user_team == "E0ACMEGRID"
-    assert len(await bot.inbox.peek(incident)) == 2
+    assert len(await bot.inbox.list_waiting(incident)) == 2
     assert not bot.slack.whispers("carla")
 
 
@@ -469,10 +469,10 @@ class WritesDown:
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
 
-    def begin(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
+    def begin_report(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
         self.begun.append((incident, place.channel, "everything"))
 
-    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
+    def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None:
         self.begun.append((incident, place.channel, customer.languages[place.channel]))
 
 
@@ -488,10 +488,10 @@ async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_ha
         assert [item.kind for item in await bot.items()] == ["mention"], "nothing is looked at for it"
 
 
-def healthy(incident: str) -> Incident:
+def healthy(incident: str) -> IncidentState:
     """A report of an incident in which nothing was found."""
     row: Any = {"id": incident, "report": {"item": "i", "outcome": "no_fault"}}
-    return Incident(**row)  # type: ignore[typeddict-item]  # as read from the store
+    return IncidentState(**row)  # type: ignore[typeddict-item]  # as read from the store
 
 
 def modal(bot: Behind) -> str:
@@ -538,7 +538,7 @@ async def test_one_of_ours_who_calls_in_a_customers_channel_is_told_whose_view_i
     assert "a channel of acme" in whisper["text"]
     assert not bot.slack.whispers("carla")
     assert "channel of acme" not in str([row for row in bot.slack.messages(ACME) if not row.get("is_ephemeral")])
-    origin = await bot.inbox.origin(incident)
+    origin = await bot.inbox.get_origin(incident)
     assert origin
     assert (origin.tenant, origin.channel) == ("acme", OPS)
     await bot.slack.say("olga", ACME, "@rackmedic any news?", ts)
@@ -554,19 +554,19 @@ async def test_a_customers_own_mention_is_answered_without_such_a_line(bot: Behi
 
 
 async def test_a_channel_of_ours_that_turns_shared_stops_at_once_in_every_process(bot: Behind) -> None:
-    elsewhere = People(bot.surface.client, marks=SharedMarks(bot.redis))
-    assert not await elsewhere.shared(OPS)
-    assert not await bot.surface.people.shared(OPS)
+    elsewhere = People(bot.surface.client, marks=ChannelSharingCache(bot.redis))
+    assert not await elsewhere.is_shared(OPS)
+    assert not await bot.surface.people.is_shared(OPS)
     bot.slack.share(OPS)
     await bot.settled()
-    assert await bot.surface.people.shared(OPS)
-    assert await elsewhere.shared(OPS)
+    assert await bot.surface.people.is_shared(OPS)
+    assert await elsewhere.is_shared(OPS)
     await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
     await bot.settled()
     assert await bot.items() == []
     bot.slack.unshare(OPS)
     await bot.settled()
-    assert not await bot.surface.people.shared(OPS)
+    assert not await bot.surface.people.is_shared(OPS)
 
 
 async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot: Behind) -> None:
@@ -574,7 +574,7 @@ async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot:
     bot.slack.share(OPS, "T0ACME")
     bot.slack.unshare(OPS)
     await bot.settled()
-    assert await bot.surface.people.shared(OPS)
+    assert await bot.surface.people.is_shared(OPS)
 
 
 async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Behind) -> None:
@@ -603,7 +603,7 @@ async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot
     ):
         before = len(bot.texts(ACME))
         for _ in range(2):
-            await cards.paint(incident, Incident(**state))  # type: ignore[typeddict-item]  # as read from the store
+            await cards.update_card(incident, IncidentState(**state))  # type: ignore[typeddict-item]  # as read from the store
         new = [row for row in bot.texts(ACME)[before:] if told in row]
         assert len(new) == 1, told
     assert german("unanswered") in living_card(bot)
@@ -625,18 +625,18 @@ async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot
     incident, ts = await reported(bot)
     await begun(bot, incident)
     bot.states[incident] = healthy(incident)
-    await cards_of(bot.surface, bot.redis).paint(incident)
-    await bot.slack.click("carla", message_with(bot, ACME, living.WITHDRAW), living.WITHDRAW)
+    await cards_of(bot.surface, bot.redis).update_card(incident)
+    await bot.slack.click("carla", message_with(bot, ACME, living.WITHDRAW_ACTION_ID), living.WITHDRAW_ACTION_ID)
     await bot.settled()
-    [_, item] = await bot.inbox.peek(incident)
+    [_, item] = await bot.inbox.list_waiting(incident)
     assert (item.kind, item.data) == ("timer", {"why": "withdrawn"})
-    assert len([text for text in bot.texts(OPS) if WITHDREW in text]) == 1
+    assert len([text for text in bot.texts(OPS) if WITHDRAWN_TEXT in text]) == 1
     assert german("withdrawn") in living_card(bot)
     await bot.slack.say("carla", ACME, "@rackmedic der Job 4711 hängt wieder", thread_ts=ts)
     await bot.settled()
     cards = cards_of(bot.surface, bot.redis)
-    await cards.home((await bot.inbox.peek(incident))[-1])
-    await cards.paint(incident)
+    await cards.resolve_thread((await bot.inbox.list_waiting(incident))[-1])
+    await cards.update_card(incident)
     assert "zurückgenommen" not in living_card(bot)
 
 
@@ -647,17 +647,17 @@ async def test_who_takes_it_back_in_words_is_told_how_to_take_it_up_again(bot: B
     for _ in range(2):
         await bot.slack.say("carla", ACME, f"@rackmedic {words}", thread_ts=ts)
         await bot.settled()
-    items = (await bot.inbox.peek(incident))[1:]
+    items = (await bot.inbox.list_waiting(incident))[1:]
     assert {(item.kind, item.data["why"]) for item in items} == {("timer", "withdrawn")}
     assert any(german("withdrawn") in text for text in bot.texts(ACME))
-    assert any(WITHDREW in text for text in bot.texts(OPS))
+    assert any(WITHDRAWN_TEXT in text for text in bot.texts(OPS))
     assert any(words in text for text in bot.texts(OPS))
 
 
 async def test_why_and_when_are_both_answered(bot: Behind) -> None:
     incident, ts = await reported(bot)
     row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
-    bot.states[incident] = Incident(id=incident, report=row)
+    bot.states[incident] = IncidentState(id=incident, report=row)
     before = len(bot.texts(ACME))
     await bot.slack.say("carla", ACME, "@rackmedic warum, und wann?", thread_ts=ts)
     await bot.settled()
@@ -667,27 +667,27 @@ async def test_why_and_when_are_both_answered(bot: Behind) -> None:
     assert german("how_long") in said
 
 
-def closed(n: int, tenant: str, customer: bool, *hosts: str) -> EarlierIncident:
-    came = CustomerThread(team=TEAM, channel=ACME, thread_ts=str(n), user="U0CARLA", user_team="T0ACME")
+def closed(n: int, tenant: str, customer: bool, *hosts: str) -> ClosedIncident:
+    came = TenantThread(team=TEAM, channel=ACME, thread_ts=str(n), user="U0CARLA", user_team="T0ACME")
     origin = Origin(kind="slack", team=TEAM, channel=OPS, tenant=tenant, customer=came if customer else None)
-    cause = EarlierCause(label="GPU.BUS.Fallen_Off_Bus", hosts=hosts)
+    cause = ClosedIncidentCause(label="GPU.BUS.Fallen_Off_Bus", hosts=hosts)
     at = T0 - timedelta(days=n)
-    return EarlierIncident(incident=f"inc-past{n}", origin=origin, opened=at, closed=at, ended="cured", causes=(cause,))
+    return ClosedIncident(incident=f"inc-past{n}", origin=origin, opened=at, closed=at, ended="cured", causes=(cause,))
 
 
 async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_elses(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    asked: list[Sought] = []
+    asked: list[ClosedIncidentQuery] = []
 
-    async def recall(sought: Sought) -> Recalled:
+    async def recall(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
         asked.append(sought)
         rows = [closed(3, "acme", True, "gpu-017"), closed(5, "globex", True, "gpu-019"), closed(6, "acme", False, "gpu-018")]
-        return Recalled((*rows, closed(9, "acme", True, "gpu-017", "gpu-019")))
+        return ClosedIncidentMatches((*rows, closed(9, "acme", True, "gpu-017", "gpu-019")))
 
-    bot.states[incident] = Incident(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
+    bot.states[incident] = IncidentState(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
     cards = cards_of(bot.surface, bot.redis)
-    cards.reads(recall=recall)
-    answer = await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
+    cards.set_sources(recall=recall)
+    answer = await cards.answer_question(incident, ParsedMessage(intent=Intent.HAPPENED_BEFORE), "again")
     assert answer
     assert answer[0].channel == ACME
     said = answer[1].text
@@ -704,27 +704,27 @@ async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken
     await begun(bot, incident)
     bot.states[incident] = healthy(incident)
     cards = cards_of(bot.surface, bot.redis)
-    await cards.paint(incident)
-    for button in (living.WITHDRAW, living.BROKEN):
+    await cards.update_card(incident)
+    for button in (living.WITHDRAW_ACTION_ID, living.BROKEN_ACTION_ID):
         await bot.slack.click("carla", message_with(bot, ACME, button), button)
         await bot.settled()
-    await cards.home((await bot.inbox.peek(incident))[-1])
-    await cards.paint(incident)
+    await cards.resolve_thread((await bot.inbox.list_waiting(incident))[-1])
+    await cards.update_card(incident)
     assert "zurückgenommen" not in living_card(bot)
-    assert message_with(bot, ACME, living.WITHDRAW)
+    assert message_with(bot, ACME, living.WITHDRAW_ACTION_ID)
 
 
-def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> Incident:
+def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> IncidentState:
     """After the turn of an item of theirs in which nothing was found."""
-    told = Said(intent=intent)
-    row = Item(id=item, kind=told.kind, incident=incident, at=T0, data={**told.data(), SIDE: CUSTOMER}).model_dump(mode="json")
-    return Incident(**{**healthy(incident), "item": row, **more})  # type: ignore[typeddict-item]  # as read from the store
+    told = ParsedMessage(intent=intent)
+    row = InboxItem(id=item, kind=told.kind, incident=incident, at=T0, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE}).model_dump(mode="json")
+    return IncidentState(**{**healthy(incident), "item": row, **more})  # type: ignore[typeddict-item]  # as read from the store
 
 
 async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing_changed(bot: Behind) -> None:
     incident, _ = await reported(bot)
     cards = cards_of(bot.surface, bot.redis)
-    await cards.paint(incident, looked(incident, "one"))
+    await cards.update_card(incident, looked(incident, "one"))
     for item, intent, told in (
         ("two", Intent.STILL_BROKEN, "nichts Neues gefunden"),
         ("three", Intent.FIXED, "es steht wie zuvor"),
@@ -733,25 +733,25 @@ async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing
         before = len(bot.texts(ACME))
         stored = looked(incident, item, intent)
 
-        async def state_of(_: str, stored: Incident = stored) -> Incident:
+        async def state_of(_: str, stored: IncidentState = stored) -> IncidentState:
             return stored
 
-        cards.reads(state_of=state_of)
+        cards.set_sources(state_of=state_of)
         for _ in range(2):
-            await cards.paint(incident, stored)
-            await cards.paint(incident)
+            await cards.update_card(incident, stored)
+            await cards.update_card(incident)
         assert [told in text for text in bot.texts(ACME)[before:]] == [True]
 
 
 async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards, ours, unsettled = cards_of(bot.surface, bot.redis), BoardOfList(), Unsettled(bot.redis, SetClock())
+    cards, ours, unsettled = cards_of(bot.surface, bot.redis), BoardOfList(), PendingMessages(bot.redis, SetClock())
     for method in ("chat.update", "chat.postMessage"):
         bot.slack.api.refuse[method] = "thread_not_found"
-    board = BoardWithCustomers(ours, cards, unsettled)
-    await board.report(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
+    board = TenantCardObserver(ours, cards, unsettled)
+    await board.publish_report(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
     assert ours.posted == ["one"]
-    assert await unsettled.quiet(timedelta()) == [incident]
+    assert await unsettled.list_abandoned(timedelta()) == [incident]
 
 
 async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_proved_anew(bot: Behind) -> None:
@@ -760,20 +760,20 @@ async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_
     cured = {"id": "l", "label": "GPU.BUS.Fallen_Off_Bus", "target": "gpu-017", "outcome": "cured"}
     proved: dict[str, Any] = {"ladders": [cured], "lifecycle": "watching"}
     fault: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": cured["label"], "hosts": ["gpu-017"]}]}
-    await cards.paint(incident, looked(incident, "one", **proved, report=fault))
+    await cards.update_card(incident, looked(incident, "one", **proved, report=fault))
     before = len(bot.texts(ACME))
-    await cards.paint(incident, looked(incident, "two", **proved))
+    await cards.update_card(incident, looked(incident, "two", **proved))
     [said] = bot.texts(ACME)[before:]
     assert german("again_nothing") in said
-    await bot.slack.click("carla", message_with(bot, ACME, living.PERSON), living.PERSON)
+    await bot.slack.click("carla", message_with(bot, ACME, living.PERSON_ACTION_ID), living.PERSON_ACTION_ID)
     await bot.settled()
-    assert (await bot.inbox.peek(incident))[-1].kind == "hand_off"
+    assert (await bot.inbox.list_waiting(incident))[-1].kind == "hand_off"
 
 
 async def test_a_person_who_was_asked_for_is_no_look(bot: Behind) -> None:
     incident, _ = await reported(bot)
     cards = cards_of(bot.surface, bot.redis)
-    await cards.paint(incident, looked(incident, "one"))
+    await cards.update_card(incident, looked(incident, "one"))
     before = len(bot.texts(ACME))
-    await cards.paint(incident, looked(incident, "two", Intent.HAND_OFF))
+    await cards.update_card(incident, looked(incident, "two", Intent.HAND_OFF))
     assert bot.texts(ACME)[before:] == []

@@ -5,19 +5,19 @@ from itertools import product
 
 import pytest
 
-from bot.cards.buttons import OldButton, Stale
+from bot.cards.buttons import OldButton, StaleCard
 from bot.cards.customers import living
-from bot.cards.customers.phrases import phrase
-from bot.cards.customers.view import CustomerView
-from bot.policy.channels import WHY_NOT, NotServed
+from bot.cards.customers.phrases import get_phrase
+from bot.cards.customers.view import TenantView
+from bot.policy.channels import REFUSAL_TEXTS, ChannelNotServed
 from bot.refusal import Refusal
-from bot.slack.context import NOT_SET_UP
-from bot.slack.customers.refusals import TheirWords
-from bot.slack.incoming.listeners import OURS
+from bot.slack.context import APPROVALS_NOT_SET_UP
+from bot.slack.customers.refusals import TenantErrorCards
+from bot.slack.incoming.listeners import OPERATOR_ERROR_CARDS
 from tests.bot.slack.test_customers import REPORT, door_of, dress, reported
 from tests.support.fakes_bot import ACME, Behind, slack_side
 
-REFUSALS = (OldButton(), Stale(), Refusal(NOT_SET_UP), *(NotServed(why) for why in WHY_NOT))
+REFUSALS = (OldButton(), StaleCard(), Refusal(APPROVALS_NOT_SET_UP), *(ChannelNotServed(why) for why in REFUSAL_TEXTS))
 
 
 @pytest.fixture
@@ -27,38 +27,38 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 def test_every_card_of_it_speaks_their_language_and_says_nothing_of_our_insides() -> None:
-    said = {language: every_card(TheirWords(language)) for language in ("de", "en")}
+    said = {language: every_card(TenantErrorCards(language)) for language in ("de", "en")}
     for german, english in zip(said["de"], said["en"], strict=True):
         assert german != english
         assert not any(word in german + english for word in ("doctor", "rackmedic", "approv", "operator", "`"))
 
 
-def every_card(words: TheirWords) -> list[str]:
+def every_card(words: TenantErrorCards) -> list[str]:
     cards = [
-        *map(words.refused, REFUSALS),
-        *(words.not_stored(will_retry=again) for again in (True, False)),
-        words.bug("abc123", ("approvals",)),
+        *map(words.render_refusal, REFUSALS),
+        *(words.render_not_stored(will_retry=again) for again in (True, False)),
+        words.render_bug("abc123", ("approvals",)),
     ]
     return [card.text for card in cards]
 
 
 @pytest.mark.parametrize(("no", "language"), list(product(REFUSALS, ("en", "de"))), ids=str)
 def test_what_was_meant_for_our_own_people_is_not_shown_to_them(no: Refusal, language: str) -> None:
-    assert str(no) == OURS.refused(no).text
-    if not isinstance(no, NotServed):
-        assert str(no) not in TheirWords(language).refused(no).text
+    assert str(no) == OPERATOR_ERROR_CARDS.render_refusal(no).text
+    if not isinstance(no, ChannelNotServed):
+        assert str(no) not in TenantErrorCards(language).render_refusal(no).text
 
 
 async def test_a_button_of_another_thread_is_refused_in_their_language(bot: Behind) -> None:
     incident, _ = await reported(bot)
     _, elsewhere = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
-    card = living.render(CustomerView(incident, "healthy"))
+    card = living.render_tenant_card(TenantView(incident, "healthy"))
     posted = await bot.surface.client.chat_postMessage(channel=ACME, thread_ts=elsewhere, text=card.text, blocks=list(card.blocks))
-    await bot.slack.click("carla", str(posted["ts"]), living.BROKEN)
+    await bot.slack.click("carla", str(posted["ts"]), living.BROKEN_ACTION_ID)
     await bot.settled()
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]
-    assert phrase("not_old_button", "de") in words
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert get_phrase("not_old_button", "de") in words
+    assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
 async def test_a_mention_that_was_read_and_is_edited_then_is_answered_once_in_their_language(bot: Behind) -> None:
@@ -68,7 +68,7 @@ async def test_a_mention_that_was_read_and_is_edited_then_is_answered_once_in_th
         await bot.settled()
     assert [item.text for item in await bot.items()] == [REPORT.removeprefix("@rackmedic ")]
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]
-    assert phrase("not_read_again", "de") in words
+    assert get_phrase("not_read_again", "de") in words
 
 
 async def test_a_first_mention_that_told_nothing_may_be_completed(bot: Behind) -> None:
@@ -84,12 +84,12 @@ async def test_a_first_mention_that_told_nothing_may_be_completed(bot: Behind) -
 async def test_a_command_there_says_what_is_answered_there(bot: Behind) -> None:
     await bot.slack.command("olga", ACME, "/rackmedic", "status")
     await bot.settled()
-    assert any(phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
+    assert any(get_phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
 
 
 async def test_diagnose_this_there_says_it_too(bot: Behind) -> None:
     ts = await bot.slack.say("carla", ACME, "job 4711 hangs")
     await bot.slack.shortcut("olga", ACME, ts, "diagnose_this")
     await bot.settled()
-    assert any(phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
+    assert any(get_phrase("not_mentions", "de") in str(row["text"]) for row in bot.slack.whispers("olga"))
     assert await bot.items() == []

@@ -17,16 +17,16 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.actions.repaint import repaint
-from bot.cards.approvals.card import APPROVE
+from bot.actions.repaint import update_card_with_retries
+from bot.cards.approvals.card import APPROVE_ACTION_ID
 from bot.slack.client import PacedClient
-from bot.slack.outgoing.approval_view import Sources
+from bot.slack.outgoing.approval_view import ApprovalCardSources
 from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import PostedCards
-from bot.slack.pace import OTHERS, TIERS
+from bot.slack.pace import DEFAULT_CALLS_PER_MINUTE, TIERS
 from bot.slack.people import People
-from bot.tasks import Background
-from graph.state import Incident, Origin
+from bot.tasks import BackgroundTasks
+from graph.state import IncidentState, Origin
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import TEAM, living_messages
 from tests.support.fakes_ledger import KEY, PEOPLE, action
@@ -34,7 +34,7 @@ from tests.support.virtual_loop import Tier, virtually
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record, Terms
+from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State, Transition
 
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ class Wire(AsyncWebClient):
     async def api_call(self, api_method: str, **how: Any) -> Any:
         said = how.get("params") or how.get("json") or how.get("data") or {}
         key = (api_method, str(said.get("channel", "")) if api_method == "chat.postMessage" else "")
-        tier = self.tiers.setdefault(key, Tier(TIERS.get(api_method, OTHERS)))
+        tier = self.tiers.setdefault(key, Tier(TIERS.get(api_method, DEFAULT_CALLS_PER_MINUTE)))
         await asyncio.sleep(0.02)
         if after := tier.wait():
             self.refused[api_method] += 1
@@ -105,7 +105,7 @@ class Wire(AsyncWebClient):
             for ts, blocks in self.messages.items()
             for block in blocks
             for element in [*block.get("elements", []), block.get("accessory") or {}]
-            if str(element.get("action_id", "")).startswith(APPROVE) and approval in str(element.get("value", ""))
+            if str(element.get("action_id", "")).startswith(APPROVE_ACTION_ID) and approval in str(element.get("value", ""))
         }
 
 
@@ -122,9 +122,9 @@ class Storm:
         self.ledger = Ledger(redis, KEY, clock)
         people, posted = People(self.slack), PostedCards(redis)
         bound = {f"C{n}": ChannelRow(channel=f"C{n}", approvers="S0GPUAPPR") for n in range(CHANNELS)}
-        sources = Sources(
-            self.ledger.record,
-            self.ledger.of_incident,
+        sources = ApprovalCardSources(
+            self.ledger.get_record,
+            self.ledger.list_incident_records,
             self.origin_of,
             bound,
             lambda _at, _sets: "S0GPUAPPR",
@@ -132,9 +132,9 @@ class Storm:
             clock,
             dry_run=nothing,
         )
-        living = living_messages(self.slack, redis, people, nowhere, SetClock(), Background())
+        living = living_messages(self.slack, redis, people, nowhere, SetClock(), BackgroundTasks())
         self.cards = ActionCards(self.slack, posted, people, sources, living)
-        self.records: list[Record] = []
+        self.records: list[ActionRecord] = []
         self.shown: list[float] = []
 
     async def origin_of(self, incident: str) -> Origin:
@@ -148,27 +148,27 @@ class Storm:
             for host in range(EACH):
                 name = f"gpu-{number:03}-{host}"
                 wanted = action(target=name, via=name, devices=(f"{name}/gpu5",), incident=f"inc-{number}")
-                self.records.append(await self.ledger.propose(wanted, Terms(PEOPLE, 1, group="h100", group_size=4000)))
+                self.records.append(await self.ledger.propose(wanted, ApprovalTerms(PEOPLE, 1, group="h100", group_size=4000)))
         await asyncio.gather(*map(self._first, self.records))
 
-    async def _first(self, record: Record) -> None:
+    async def _first(self, record: ActionRecord) -> None:
         while True:
             try:
-                await self.cards.approval(record, Incident())
+                await self.cards.post_approval_card(record, IncidentState())
             except Exception:
                 await asyncio.sleep(5)
             else:
                 self.shown.append(asyncio.get_running_loop().time())
                 return
 
-    async def end_all(self, records: list[Record]) -> list[float]:
+    async def end_all(self, records: list[ActionRecord]) -> list[float]:
         """They are over in one moment; how long each took to be repainted."""
         began = asyncio.get_running_loop().time()
         for record in records:
-            await self.ledger.end(record.approval, Transition.SUPERSEDE, "rackmedic", "the cause is no longer believed")
+            await self.ledger.end_action(record.approval, Transition.SUPERSEDE, "rackmedic", "the cause is no longer believed")
 
-        async def seen(record: Record) -> float:
-            assert await repaint(self.cards, record), "a card that was never painted"
+        async def seen(record: ActionRecord) -> float:
+            assert await update_card_with_retries(self.cards, record), "a card that was never painted"
             return asyncio.get_running_loop().time() - began
 
         return list(await asyncio.gather(*map(seen, records)))
@@ -198,7 +198,7 @@ def test_three_hundred_cards_within_slacks_limits() -> None:
         assert not [row.approval for row in over if storm.slack.live(row.approval)], "what is superseded cannot be pressed"
         for row in storm.records:
             if row not in over:
-                assert (await storm.ledger.record(row.approval)).state is State.PENDING
+                assert (await storm.ledger.get_record(row.approval)).state is State.PENDING
                 assert len(storm.slack.live(row.approval)) == 1, "what waits still can be"
         assert {"chat.update", "chat.postMessage"} <= storm.slack.refused.keys(), "Slack's limits were met"
 

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.slack.incoming.payloads import Deletion, read_deletion
-from graph.rows import write_ladders
-from graph.state import Ladder
+from bot.slack.incoming.payloads import DeletedMessage, parse_deletion
+from graph.rows import serialize_remediations
+from graph.state import Remediation
 from tests.support.clock import T0
 from tests.support.fakes_bot import OPS, Behind, slack_side
 
-HELD = Ladder(
+HELD = Remediation(
     id="lad-1", label="GPU.BUS.Fallen_Off_Bus", target="gpu-018", drained=True, drained_at=T0, drained_by="Priya", outcome="denied",
     says="nobody wants it rebooted",
 )  # fmt: skip
@@ -27,7 +27,7 @@ async def reported(bot: Behind, channel: str, user: str, *, held: bool) -> str:
     ts = await bot.slack.say(user, channel, "@rackmedic gpu-018 hangs")
     await bot.settled()
     if held:
-        bot.states[bot.woken[-1]] = {"ladders": write_ladders([HELD])}
+        bot.states[bot.woken[-1]] = {"ladders": serialize_remediations([HELD])}
     return ts
 
 
@@ -81,5 +81,5 @@ def test_slack_leaves_a_tombstone_where_there_are_replies() -> None:
         "message": tombstone,
         "previous_message": {"ts": "1.5", "thread_ts": "1.5"},
     }
-    assert read_deletion({"team_id": "T1", "event": event}) == Deletion("T1", "C1", "1.5")
-    assert read_deletion({"team_id": "T1", "event": event | {"message": {"ts": "1.5", "text": "edited"}}}) is None
+    assert parse_deletion({"team_id": "T1", "event": event}) == DeletedMessage("T1", "C1", "1.5")
+    assert parse_deletion({"team_id": "T1", "event": event | {"message": {"ts": "1.5", "text": "edited"}}}) is None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.slack.incoming.payloads import read_edit
+from bot.slack.incoming.payloads import parse_edit
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
 US = "U0RACKMED"
@@ -28,7 +28,7 @@ def told(bot: Behind) -> list[str]:
 async def test_a_mention_that_was_forgotten_and_edited_in_opens_an_incident(bot: Behind) -> None:
     ts = await bot.slack.say("olga", OPS, "job 4711 hangs on gpu-[017-020]")
     await bot.settled()
-    assert await bot.inbox.find(TEAM, OPS, ts) is None
+    assert await bot.inbox.find_incident(TEAM, OPS, ts) is None
     await edit(bot, ts, "@rackmedic job 4711 hangs on gpu-[017-020]")
     [item] = await bot.items()
     assert (item.kind, item.text) == ("mention", "job 4711 hangs on gpu-[017-020]")
@@ -74,4 +74,4 @@ async def test_what_people_edit_among_themselves_is_passed_over(bot: Behind) -> 
 )
 def test_a_link_that_unfurled_and_what_bots_edit_is_nobodys_word(message: dict[str, str], before: dict[str, str]) -> None:
     event = {"type": "message", "subtype": "message_changed", "channel": "C1", "message": message, "previous_message": before}
-    assert read_edit({"team_id": "T1", "event": event}, US) is None
+    assert parse_edit({"team_id": "T1", "event": event}, US) is None

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bot.slack.client import slack_client
-from bot.slack.incoming.files import Fetch, NotRead, unpack
-from bot.slack.incoming.payloads import MOST_FILES
-from bot.slack.incoming.thread import MOST_TEXT, MOST_WORDS, told
+from bot.slack.client import build_slack_client
+from bot.slack.incoming.files import ItemFetcher, FileNotRead, unpack_gzip
+from bot.slack.incoming.payloads import MAX_FILES
+from bot.slack.incoming.thread import MAX_TOTAL_CHARS, MAX_PROSE_CHARS, combine_messages
 from deploy.sandbox.slack import SlackSandbox
-from graph.state import Item
+from graph.state import InboxItem
 from tests.support.fakes_bot import ACME, OPS
 from tools.evidence import MemoryEvidence
 
@@ -24,8 +24,8 @@ async def slack() -> AsyncIterator[SlackSandbox]:
         yield slack
 
 
-def item(**data: Any) -> Item:
-    return Item(id="x", kind="mention", incident="i1", at=datetime(2026, 5, 20, tzinfo=UTC), text="look", data=data)
+def item(**data: Any) -> InboxItem:
+    return InboxItem(id="x", kind="mention", incident="i1", at=datetime(2026, 5, 20, tzinfo=UTC), text="look", data=data)
 
 
 def pointers(slack: SlackSandbox, ts: str) -> list[dict[str, Any]]:
@@ -33,16 +33,16 @@ def pointers(slack: SlackSandbox, ts: str) -> list[dict[str, Any]]:
     return [{"id": f["id"], "name": f["name"], "size": f["size"], "url": f["url_private"]} for f in message["files"]]
 
 
-async def fetched(slack: SlackSandbox, given: Item, **limits: int) -> tuple[Item, MemoryEvidence]:
+async def fetched(slack: SlackSandbox, given: InboxItem, **limits: int) -> tuple[InboxItem, MemoryEvidence]:
     evidence = MemoryEvidence()
-    return await Fetch(slack_client(slack.bot_token, slack.api_url), evidence, **limits)(given), evidence
+    return await ItemFetcher(build_slack_client(slack.bot_token, slack.api_url), evidence, **limits)(given), evidence
 
 
 async def test_a_log_goes_to_the_evidence_store_and_the_item_holds_its_digest(slack: SlackSandbox) -> None:
     files = [("a.log", b"Xid 79\xff"), ("b.log.gz", gzip.compress(b"NCCL WARN"))]
     got, evidence = await fetched(slack, item(files=pointers(slack, await slack.say("olga", OPS, "see", files=files))))
     assert [a.name for a in got.attachments] == ["a.log", "b.log.gz"]
-    assert [await evidence.get(a.sha256) for a in got.attachments] == ["Xid 79�", "NCCL WARN"]
+    assert [await evidence.get_text(a.sha256) for a in got.attachments] == ["Xid 79�", "NCCL WARN"]
     assert got.text == "look"
 
 
@@ -56,7 +56,7 @@ async def test_a_mention_in_a_thread_brings_the_message_and_files_that_began_it(
 async def test_a_mention_in_a_thread_reads_the_whole_thread_but_what_came_later_and_what_we_said(slack: SlackSandbox) -> None:
     root = await slack.say("dmitri", OPS, "training died")
     await slack.say("priya", OPS, "it was gpu-019, see the log", thread_ts=root, files=[("rank0.log", b"boom")])
-    ours = slack_client(slack.bot_token, slack.api_url)
+    ours = build_slack_client(slack.bot_token, slack.api_url)
     await ours.chat_postMessage(channel=OPS, thread_ts=root, text="Mention me, for example: job 4711 hangs on gpu-[017-020].")
     called = await slack.say("olga", OPS, "@rackmedic look", thread_ts=root)
     await slack.say("olga", OPS, "and gpu-033?", thread_ts=root)
@@ -67,18 +67,18 @@ async def test_a_mention_in_a_thread_reads_the_whole_thread_but_what_came_later_
 
 def test_of_a_long_thread_the_beginning_and_the_latest_are_read() -> None:
     rows = [{"text": f"{n} " + "words " * 40} for n in range(100)]
-    said = told(rows).text
+    said = combine_messages(rows).text
     assert said.startswith("0 words")
     assert said.rstrip().endswith(rows[-1]["text"].strip())
     assert "[88 messages of this thread were left out here]" in said
-    assert len(said) < MOST_WORDS + 100
+    assert len(said) < MAX_PROSE_CHARS + 100
     pasted = [{"text": f"see\n```\n{'x' * 3900}\n```"} for _ in range(20)]
-    assert told(pasted).text.count("```") == 40
-    assert len(told([{"text": f"see\n```\n{'x' * 3900}\n```"} for _ in range(200)]).text) <= MOST_TEXT + 1000
+    assert combine_messages(pasted).text.count("```") == 40
+    assert len(combine_messages([{"text": f"see\n```\n{'x' * 3900}\n```"} for _ in range(200)]).text) <= MAX_TOTAL_CHARS + 1000
 
 
 def test_a_thread_with_many_files_brings_the_first_ones() -> None:
-    assert len(told([{"text": "a", "files": [{"id": f"F{n}", "name": "a.log"}]} for n in range(30)]).files) == MOST_FILES
+    assert len(combine_messages([{"text": "a", "files": [{"id": f"F{n}", "name": "a.log"}]} for n in range(30)]).files) == MAX_FILES
 
 
 async def test_what_cannot_be_read_stays_an_attachment_that_says_why(slack: SlackSandbox) -> None:
@@ -108,7 +108,7 @@ async def test_pictures_archives_and_documents_are_told_from_logs(slack: SlackSa
     rows = pointers(slack, await slack.say("olga", OPS, "see", files=[(name, raw) for name, raw, _ in given]))
     got, evidence = await fetched(slack, item(files=rows))
     assert [(a.name, a.size, a.unread) for a in got.attachments] == [(name, len(raw), why) for name, raw, why in given]
-    assert await evidence.get(got.attachments[-1].sha256) == "Xid 79\r\n"
+    assert await evidence.get_text(got.attachments[-1].sha256) == "Xid 79\r\n"
 
 
 async def test_all_files_together_have_a_bound(slack: SlackSandbox) -> None:
@@ -120,7 +120,7 @@ async def test_all_files_together_have_a_bound(slack: SlackSandbox) -> None:
 
 async def test_a_sign_in_page_is_not_a_log(slack: SlackSandbox) -> None:
     rows = pointers(slack, await slack.say("olga", OPS, "see", files=[("a.log", b"boom")]))
-    got = await Fetch(slack_client("xoxb-wrong", slack.api_url), MemoryEvidence())(
+    got = await ItemFetcher(build_slack_client("xoxb-wrong", slack.api_url), MemoryEvidence())(
         item(files=rows, root={"channel": OPS, "ts": "1.000001"})
     )
     assert [(a.name, a.unread) for a in got.attachments] == [("a.log", "refused")]
@@ -150,9 +150,9 @@ async def test_our_token_is_never_sent_elsewhere_not_even_by_redirection(slack: 
 
 
 def test_an_archive_is_unpacked_as_far_as_the_limit() -> None:
-    assert unpack(gzip.compress(b"x" * 10_000), 100) == b"x" * 100
-    with pytest.raises(NotRead, match="broken"):
-        unpack(b"\x1f\x8b broken", 100)
+    assert unpack_gzip(gzip.compress(b"x" * 10_000), 100) == b"x" * 100
+    with pytest.raises(FileNotRead, match="broken"):
+        unpack_gzip(b"\x1f\x8b broken", 100)
 
 
 async def test_a_file_of_another_workspace_comes_as_an_id_and_is_asked_for(slack: SlackSandbox) -> None:
@@ -160,7 +160,7 @@ async def test_a_file_of_another_workspace_comes_as_an_id_and_is_asked_for(slack
     whole = next(m for m in slack.messages(ACME) if m["ts"] == ts)["files"][0]
     got, evidence = await fetched(slack, item(files=[{"id": whole["id"], "name": "file", "size": 0, "url": ""}]))
     [read] = got.attachments
-    assert (read.name, await evidence.get(read.sha256)) == ("rank0.log", "NCCL WARN")
+    assert (read.name, await evidence.get_text(read.sha256)) == ("rank0.log", "NCCL WARN")
 
 
 async def test_a_file_that_slack_does_not_hand_out_is_said_to_be_refused(slack: SlackSandbox) -> None:

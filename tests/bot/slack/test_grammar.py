@@ -2,13 +2,13 @@
 
 import pytest
 
-from bot.slack.incoming.grammar import OFFERED, help_rows, people_see, without_us
+from bot.slack.incoming.grammar import HELP_INTENTS, list_help_rows, render_plain_text, strip_bot_mention
 from graph.conversation.intents import INTENTS
 
 
 def test_text_is_read_as_people_see_it() -> None:
     raw = "<@U1|olga> see <http://gpu-017.example|gpu-017.example> in <#C1|ops> <!here> a &lt;b&gt; &amp;lt; <mailto:a@b.example>"
-    assert people_see(raw) == "@olga see gpu-017.example in #ops @here a <b> &lt; a@b.example"
+    assert render_plain_text(raw) == "@olga see gpu-017.example in #ops @here a <b> &lt; a@b.example"
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ def test_text_is_read_as_people_see_it() -> None:
     ],
 )
 def test_our_own_mention_at_either_end_is_no_part_of_what_was_said(raw: str, left: str) -> None:
-    assert without_us(raw, "U0RACKMED") == left
+    assert strip_bot_mention(raw, "U0RACKMED") == left
 
 
 def test_dates_are_read_by_their_words_and_call_nobody() -> None:
-    assert people_see("since <!date^1700000000^{time}|02:40>") == "since 02:40"
+    assert render_plain_text("since <!date^1700000000^{time}|02:40>") == "since 02:40"
 
 
 def test_help_offers_phrases_of_the_table_each_with_what_it_does() -> None:
-    assert help_rows() == [(INTENTS[intent].form, INTENTS[intent].means) for intent in OFFERED]
-    assert all(form and means for form, means in help_rows())
+    assert list_help_rows() == [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
+    assert all(form and means for form, means in list_help_rows())

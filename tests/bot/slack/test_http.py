@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from slack_sdk.signature import SignatureVerifier
 
-from bot.run.http.server import serving
-from bot.slack.http.delivery import SlackRequests, read_payload
-from bot.slack.http.signing import SIGNATURE, TIMESTAMP, NotSlack, slack_sign
-from bot.slack.incoming.listeners import slack_app
-from bot.store.heard import HeardOnce
+from bot.run.http.server import serve_routes
+from bot.slack.http.delivery import SlackEventsEndpoint, parse_payload
+from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
+from bot.slack.incoming.listeners import build_slack_app
+from bot.store.heard import ReplayGuard
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
@@ -33,7 +33,7 @@ class Door:
 
     def headers(self, body: bytes, *, off: int = 0, secret: str = SECRET) -> dict[str, str]:
         timestamp = str(int(self.clock.now().timestamp()) + off)
-        return {TIMESTAMP: timestamp, SIGNATURE: str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body))}
+        return {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body))}
 
     async def post(self, body: bytes, headers: dict[str, str] | None = None, kind: str = JSON) -> tuple[int, str]:
         given = {"Content-Type": kind, **(self.headers(body) if headers is None else headers)}
@@ -45,8 +45,8 @@ class Door:
 async def door() -> AsyncIterator[Door]:
     async with slack_side() as bot:
         clock = SetClock()
-        requests = SlackRequests(await slack_app(bot.surface), SECRET, HeardOnce(bot.redis, timedelta(minutes=15)), clock)
-        async with serving("127.0.0.1", 0, requests.routes) as port:
+        requests = SlackEventsEndpoint(await build_slack_app(bot.surface), SECRET, ReplayGuard(bot.redis, timedelta(minutes=15)), clock)
+        async with serve_routes("127.0.0.1", 0, requests.routes) as port:
             yield Door(bot, clock, f"http://127.0.0.1:{port}/slack/events")
 
 
@@ -66,22 +66,22 @@ def test_slacks_own_example_is_verified() -> None:
         b"%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
     )
     sign = "a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
-    assert slack_sign(SECRET, {TIMESTAMP: "1531420618", SIGNATURE: f"v0={sign}"}, body, SENT) == sign
+    assert verify_signature(SECRET, {TIMESTAMP_HEADER: "1531420618", SIGNATURE_HEADER: f"v0={sign}"}, body, SENT) == sign
 
 
 @pytest.mark.parametrize("timestamp", ["", "-1", "1531420618.0", "٣" * 10, " 1531420618", "9" * 13])
 @pytest.mark.parametrize("sign", ["", "v0=", "v0=é", "v0=" + "A" * 64, "v1=" + "a" * 64, "v0=" + "a" * 65])
 def test_headers_of_another_form_are_not_slacks(timestamp: str, sign: str) -> None:
     good = "v0=" + "a" * 64
-    for headers in ({TIMESTAMP: timestamp, SIGNATURE: good}, {TIMESTAMP: "1531420618", SIGNATURE: sign}):
+    for headers in ({TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: good}, {TIMESTAMP_HEADER: "1531420618", SIGNATURE_HEADER: sign}):
         with pytest.raises(NotSlack, match="headers"):
-            slack_sign(SECRET, headers, b"", SENT)
+            verify_signature(SECRET, headers, b"", SENT)
 
 
 @pytest.mark.parametrize(("secret", "body"), [(SECRET, b"\xff"), (" ", b"")])
 def test_what_cannot_be_verified_is_not_slacks(secret: str, body: bytes) -> None:
     with pytest.raises(NotSlack):
-        slack_sign(secret, {TIMESTAMP: "1531420618", SIGNATURE: "v0=" + "a" * 64}, body, SENT)
+        verify_signature(secret, {TIMESTAMP_HEADER: "1531420618", SIGNATURE_HEADER: "v0=" + "a" * 64}, body, SENT)
 
 
 async def test_slack_asks_whether_it_is_us(door: Door) -> None:
@@ -97,8 +97,8 @@ async def test_what_is_forged_late_or_early_has_no_effect(door: Door) -> None:
     assert (await door.post(body, door.headers(body, secret="another")))[0] == 401
     assert (await door.post(body, door.headers(body, off=-301)))[0] == 401
     assert (await door.post(body, door.headers(body, off=301)))[0] == 401
-    assert (await door.post(body, good | {SIGNATURE: "v0="}))[0] == 401
-    assert (await door.post(body, good | {TIMESTAMP: "-1"}))[0] == 401
+    assert (await door.post(body, good | {SIGNATURE_HEADER: "v0="}))[0] == 401
+    assert (await door.post(body, good | {TIMESTAMP_HEADER: "-1"}))[0] == 401
     assert await door.bot.items() == []
 
 
@@ -146,5 +146,5 @@ async def test_bolts_own_headers_and_what_a_proxy_says_change_nothing(door: Door
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"no json", b"[" * 100_000, b"\xff", b"payload=no"])
 def test_what_is_no_payload_is_none(body: bytes) -> None:
-    assert read_payload(JSON, body) is None
-    assert not (read_payload(FORM, body) or {}).get("type")
+    assert parse_payload(JSON, body) is None
+    assert not (parse_payload(FORM, body) or {}).get("type")

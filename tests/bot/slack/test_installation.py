@@ -6,11 +6,11 @@ import pytest
 from slack_sdk.errors import SlackApiError
 
 from bot.refusal import Refusal
-from bot.slack.client import slack_client
-from bot.slack.incoming.socket import TRIES, connected, let_in, listening
-from bot.slack.installation import Installation, NotInstalled, SlackAway, installation
-from bot.slack.manifest import SCOPES, manifest
-from bot.slack.pace import SlackCrowded
+from bot.slack.client import build_slack_client
+from bot.slack.incoming.socket import MAX_CONNECT_RETRIES, connect_with_retries, build_app_with_retries, run_socket_mode
+from bot.slack.installation import Installation, NotInstalled, SlackUnreachable, check_installation
+from bot.slack.manifest import SCOPES, build_manifest
+from bot.slack.pace import SlackTurnTimeout
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fakes_bot import slack_side
 
@@ -18,36 +18,36 @@ NOWHERE = "http://127.0.0.1:1/api/"
 
 
 async def test_an_app_made_from_our_manifest_lacks_nothing() -> None:
-    async with SlackSandbox(manifest=manifest()) as slack:
-        found = await installation(slack.bot_token, slack.api_url)
+    async with SlackSandbox(manifest=build_manifest()) as slack:
+        found = await check_installation(slack.bot_token, slack.api_url)
     assert found == Installation("rackmedic", "Rackwise Cloud")
 
 
 async def test_scopes_that_were_not_granted_are_named() -> None:
-    older = manifest()
+    older = build_manifest()
     older["oauth_config"]["scopes"]["bot"] = sorted({*SCOPES} - {"files:read", "usergroups:read"})
     async with SlackSandbox(manifest=older) as slack:
-        found = await installation(slack.bot_token, slack.api_url)
+        found = await check_installation(slack.bot_token, slack.api_url)
     assert found.lacking == ("files:read", "usergroups:read")
 
 
 async def test_a_token_that_slack_refuses_is_not_slack_being_away() -> None:
     async with SlackSandbox() as slack:
         with pytest.raises(NotInstalled, match=r"^invalid_auth$"):
-            await installation("xoxb-of-another-app", slack.api_url)
-    with pytest.raises(SlackAway, match=f"^{NOWHERE}: "):
-        await installation("xoxb-1", NOWHERE)
+            await check_installation("xoxb-of-another-app", slack.api_url)
+    with pytest.raises(SlackUnreachable, match=f"^{NOWHERE}: "):
+        await check_installation("xoxb-1", NOWHERE)
 
 
 async def test_what_keeps_us_from_listening_names_the_setting_to_mend() -> None:
     async with slack_side() as bot:
-        strange = replace(bot.surface, client=slack_client("xoxb-of-another-app", bot.slack.api_url))
-        nowhere = replace(bot.surface, client=slack_client("xoxb-1", NOWHERE))
+        strange = replace(bot.surface, client=build_slack_client("xoxb-of-another-app", bot.slack.api_url))
+        nowhere = replace(bot.surface, client=build_slack_client("xoxb-1", NOWHERE))
         with pytest.raises(Refusal, match="SLACK_BOT_TOKEN: Slack answers invalid_auth"):
-            async with listening(strange, bot.slack.app_token):
+            async with run_socket_mode(strange, bot.slack.app_token):
                 pass
         with pytest.raises(Refusal, match="SLACK_API_URL: Slack cannot be reached"):
-            async with listening(nowhere, bot.slack.app_token):
+            async with run_socket_mode(nowhere, bot.slack.app_token):
                 pass
 
 
@@ -59,12 +59,12 @@ async def test_a_front_end_that_starts_while_slack_has_no_turn_for_it_waits() ->
 
     async with slack_side() as bot:
         bot.slack.rates.fail_next("auth.test", 2, 1)
-        once = replace(bot.surface, client=slack_client(bot.slack.bot_token, bot.slack.api_url, tries=0))
-        assert await let_in(once, pause=pause)
+        once = replace(bot.surface, client=build_slack_client(bot.slack.bot_token, bot.slack.api_url, tries=0))
+        assert await build_app_with_retries(once, pause=pause)
         assert len(paused) == 2
         bot.slack.api.refuse["auth.test"] = "account_inactive"
         with pytest.raises(SlackApiError, match="account_inactive"):
-            await let_in(once, pause=pause)
+            await build_app_with_retries(once, pause=pause)
         assert len(paused) == 2
 
 
@@ -77,7 +77,7 @@ class CrowdedDoor:
     async def connect_async(self) -> None:
         self.tried += 1
         if self.tried <= self.times:
-            raise SlackCrowded
+            raise SlackTurnTimeout
 
 
 async def test_a_front_end_waits_for_its_connection_too_while_slack_has_no_turn_for_it() -> None:
@@ -87,7 +87,7 @@ async def test_a_front_end_waits_for_its_connection_too_while_slack_has_no_turn_
         waits.append(seconds)
 
     door = CrowdedDoor(3)
-    await connected(door, pause=pause)
+    await connect_with_retries(door, pause=pause)
     assert (door.tried, len(waits)) == (4, 3)
     with pytest.raises(Refusal, match="RACKMEDIC_SLACK_API_URL: Slack cannot be reached"):
-        await connected(CrowdedDoor(TRIES + 1), pause=pause)
+        await connect_with_retries(CrowdedDoor(MAX_CONNECT_RETRIES + 1), pause=pause)

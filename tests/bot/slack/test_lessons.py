@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 from bot.cards.incidents import notes
 from bot.cards.lessons import lesson as card
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable
-from bot.slack.context import Surface
-from bot.slack.lessons.office import LessonCards, LessonDesk
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
-from bot.store.lessons import Lessons
+from bot.slack.context import HandlerContext
+from bot.slack.lessons.office import LessonCards, LessonHandlers
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
+from bot.store.lessons import LessonStore
 from kb.history.lessons import Lesson
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.lessons import OLD, a_lesson
@@ -25,10 +25,10 @@ TITLES = {FELL: "GPU fell off the bus", OLD: "Driver too old"}
 ROLES = RoleTable(knowledge_editor=NamedPeople(users=("U0ANTON", "U0PRIYA")), only={"button.lesson.accept": (PersonRole.KNOWLEDGE_EDITOR,)})
 
 
-def taught(surface: Surface, redis: Redis) -> Surface:
-    kept = KeptMessages(surface.client, PostedCards(redis))
+def taught(surface: HandlerContext, redis: Redis) -> HandlerContext:
+    kept = EditableMessages(surface.client, PostedCards(redis))
     surface = replace(surface, roles=ROLES)
-    return replace(surface, teaching=LessonDesk(surface, Lessons(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
+    return replace(surface, teaching=LessonHandlers(surface, LessonStore(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
 
 
 @pytest.fixture
@@ -41,32 +41,32 @@ class Editors:
     """The draft of an incident's lesson in its thread."""
 
     def __init__(self, bot: Behind, incident: str) -> None:
-        self.bot, self.incident, self.lessons = bot, incident, Lessons(bot.redis)
+        self.bot, self.incident, self.lessons = bot, incident, LessonStore(bot.redis)
 
     @classmethod
     async def begin(cls, bot: Behind, **other: Any) -> "Editors":
         ts = await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
         await bot.settled()
-        incident = await bot.inbox.find(TEAM, OPS, ts)
+        incident = await bot.inbox.find_incident(TEAM, OPS, ts)
         assert incident
         editors = cls(bot, incident)
-        await editors.lessons.offer(a_lesson(**{"label": FELL, "incident": incident, **other}))
+        await editors.lessons.add_lesson(a_lesson(**{"label": FELL, "incident": incident, **other}))
         await editors.shown()
         return editors
 
     async def shown(self) -> None:
         teaching = self.bot.surface.teaching
-        assert isinstance(teaching, LessonDesk)
-        await teaching.cards.show(await self.lesson())
+        assert isinstance(teaching, LessonHandlers)
+        await teaching.cards.update_card(await self.lesson())
 
     async def lesson(self) -> Lesson:
-        lesson = await self.lessons.get("les-4f2a")
+        lesson = await self.lessons.get_lesson("les-4f2a")
         assert lesson
         return lesson
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        heads = tuple(card.HEADS.values())
+        heads = tuple(card.STATE_HEADLINES.values())
         return [dict(one) for one in self.bot.slack.messages(OPS) if str(one["text"]).startswith(heads)]
 
     async def click(self, who: str, button: str) -> None:
@@ -81,8 +81,8 @@ async def test_the_draft_is_shown_once_and_accepted_by_a_click(bot: Behind) -> N
     editors = await Editors.begin(bot)
     await editors.shown()
     assert len(editors.messages) == 1
-    assert editors.buttons() == [card.ACCEPT, card.EDIT, card.REFUSE]
-    await editors.click("anton", card.ACCEPT)
+    assert editors.buttons() == [card.ACCEPT_ACTION_ID, card.EDIT_ACTION_ID, card.REFUSE_ACTION_ID]
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     lesson = await editors.lesson()
     assert (lesson.state, lesson.by) == ("accepted", f"{TEAM}:U0ANTON")
     assert editors.buttons() == []
@@ -91,8 +91,8 @@ async def test_the_draft_is_shown_once_and_accepted_by_a_click(bot: Behind) -> N
 
 async def test_whoever_is_no_editor_settles_nothing(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.click("olga", card.ACCEPT)
-    await editors.click("U0GUEST", card.REFUSE)
+    await editors.click("olga", card.ACCEPT_ACTION_ID)
+    await editors.click("U0GUEST", card.REFUSE_ACTION_ID)
     assert (await editors.lesson()).state == "draft"
     assert "knowledge editors" in str(bot.slack.whispers("olga"))
 
@@ -100,18 +100,18 @@ async def test_whoever_is_no_editor_settles_nothing(bot: Behind) -> None:
 async def test_two_clicks_at_once_settle_it_once_and_the_other_is_told(bot: Behind) -> None:
     editors = await Editors.begin(bot)
     ts = editors.messages[0]["ts"]
-    await asyncio.gather(bot.slack.click("anton", ts, card.ACCEPT), bot.slack.click("priya", ts, card.ACCEPT))
+    await asyncio.gather(bot.slack.click("anton", ts, card.ACCEPT_ACTION_ID), bot.slack.click("priya", ts, card.ACCEPT_ACTION_ID))
     await bot.settled()
     assert (await editors.lesson()).state == "accepted"
     told = [str(bot.slack.whispers(who)) for who in ("anton", "priya")]
     assert ["accepted already" in one for one in told].count(True) == 1
-    assert await editors.lessons.version() == 2
+    assert await editors.lessons.get_version() == 2
 
 
 async def test_a_card_whose_paint_was_lost_is_refused_and_drawn_as_things_stand(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.lessons.change("les-4f2a", lambda now: now.model_copy(update={"state": "refused", "by": f"{TEAM}:U0PRIYA"}))
-    await editors.click("anton", card.ACCEPT)
+    await editors.lessons.update_lesson("les-4f2a", lambda now: now.model_copy(update={"state": "refused", "by": f"{TEAM}:U0PRIYA"}))
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     assert (await editors.lesson()).state == "refused"
     assert "refused already" in str(bot.slack.whispers("anton"))
     assert "Lesson refused" in editors.messages[0]["text"]
@@ -119,24 +119,24 @@ async def test_a_card_whose_paint_was_lost_is_refused_and_drawn_as_things_stand(
 
 async def test_an_old_card_accepts_nothing_that_it_did_not_show(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.lessons.change("les-4f2a", lambda now: now.model_copy(update={"root_cause": "something else"}))
-    await editors.click("anton", card.ACCEPT)
+    await editors.lessons.update_lesson("les-4f2a", lambda now: now.model_copy(update={"root_cause": "something else"}))
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     assert (await editors.lesson()).state == "draft"
-    await editors.click("anton", card.ACCEPT)
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     assert (await editors.lesson()).state == "accepted", "the card shows it by now"
 
 
 async def test_a_draft_is_changed_within_its_bounds_and_its_cause_is_of_the_taxonomy(bot: Behind) -> None:
     editors = await Editors.begin(bot, label="")
-    assert editors.buttons() == [card.EDIT, card.REFUSE]
-    await editors.click("anton", card.EDIT)
+    assert editors.buttons() == [card.EDIT_ACTION_ID, card.REFUSE_ACTION_ID]
+    await editors.click("anton", card.EDIT_ACTION_ID)
     view = bot.slack.view("anton")
     assert view
     missing = await bot.slack.submit("anton", view["id"], {})
-    assert card.LABEL in missing["errors"]
+    assert card.LABEL_BLOCK_ID in missing["errors"]
     assert (
         await bot.slack.submit(
-            "anton", view["id"], {card.LABEL: OLD, card.CAUSE: "old driver; token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}
+            "anton", view["id"], {card.LABEL_BLOCK_ID: OLD, card.CAUSE_BLOCK_ID: "old driver; token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}
         )
         == {}
     )
@@ -144,17 +144,17 @@ async def test_a_draft_is_changed_within_its_bounds_and_its_cause_is_of_the_taxo
     lesson = await editors.lesson()
     assert (lesson.state, lesson.label, lesson.edited) == ("draft", OLD, True)
     assert "ghp_" not in lesson.root_cause
-    await editors.click("anton", card.ACCEPT)
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     assert (await editors.lesson()).state == "accepted"
 
 
 async def test_a_form_that_was_open_while_somebody_accepted_changes_nothing(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.click("anton", card.EDIT)
+    await editors.click("anton", card.EDIT_ACTION_ID)
     view = bot.slack.view("anton")
     assert view
-    await editors.click("priya", card.ACCEPT)
-    answer = await bot.slack.submit("anton", view["id"], {card.LABEL: OLD, card.CAUSE: "mine"})
+    await editors.click("priya", card.ACCEPT_ACTION_ID)
+    answer = await bot.slack.submit("anton", view["id"], {card.LABEL_BLOCK_ID: OLD, card.CAUSE_BLOCK_ID: "mine"})
     assert "accepted already" in str(answer)
     assert (await editors.lesson()).label == FELL
 
@@ -162,18 +162,18 @@ async def test_a_form_that_was_open_while_somebody_accepted_changes_nothing(bot:
 async def test_a_click_that_cannot_be_stored_settles_nothing_and_says_so(bot: Behind) -> None:
     editors = await Editors.begin(bot)
     bot.server.connected = False
-    await editors.click("anton", card.ACCEPT)
+    await editors.click("anton", card.ACCEPT_ACTION_ID)
     bot.server.connected = True
     assert (await editors.lesson()).state == "draft"
-    assert notes.not_stored(False).text in str(bot.slack.whispers("anton"))
+    assert notes.render_not_stored(False).text in str(bot.slack.whispers("anton"))
 
 
 async def test_a_lesson_that_tells_the_same_is_folded_into_the_earlier_one_once(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.lessons.offer(a_lesson("les-early", label=FELL, state="accepted", incident="inc-early", on=date(2026, 4, 1)))
-    await editors.click("priya", card.ACCEPT)
+    await editors.lessons.add_lesson(a_lesson("les-early", label=FELL, state="accepted", incident="inc-early", on=date(2026, 4, 1)))
+    await editors.click("priya", card.ACCEPT_ACTION_ID)
     assert ((await editors.lesson()).state, (await editors.lesson()).into) == ("folded", "les-early")
-    early = await editors.lessons.get("les-early")
+    early = await editors.lessons.get_lesson("les-early")
     assert early
     assert (early.state, early.seen) == ("accepted", 2)
     assert "as one more of les-early" in str(editors.messages[0])
@@ -182,14 +182,14 @@ async def test_a_lesson_that_tells_the_same_is_folded_into_the_earlier_one_once(
 
 async def test_a_retired_lesson_is_brought_back_by_those_who_may(bot: Behind) -> None:
     editors = await Editors.begin(bot)
-    await editors.lessons.change(
+    await editors.lessons.update_lesson(
         "les-4f2a", lambda now: now.model_copy(update={"state": "retired", "wrong": ("i1", "i2"), "settled": now.on})
     )
     await editors.shown()
     assert "It is used no more" in str(editors.messages[0])
-    assert editors.buttons() == [card.RESTORE]
-    await editors.click("olga", card.RESTORE)
+    assert editors.buttons() == [card.RESTORE_ACTION_ID]
+    await editors.click("olga", card.RESTORE_ACTION_ID)
     assert (await editors.lesson()).state == "retired"
-    await editors.click("priya", card.RESTORE)
+    await editors.click("priya", card.RESTORE_ACTION_ID)
     assert ((await editors.lesson()).state, (await editors.lesson()).wrong) == ("accepted", ())
     assert editors.buttons() == []

@@ -12,22 +12,22 @@ from redis.asyncio import Redis
 
 from bot.cards.buttons import OldButton
 from bot.cards.incidents import close_modal, details, diagnosis, home, more, notes, question, ticket
-from bot.cards.incidents.handoff import handoff
+from bot.cards.incidents.handoff import build_handoff
 from bot.cards.personal import direct
-from bot.desk.concern import concern_of
+from bot.desk.concern import compute_fingerprint
 from bot.desk.lease import Leases
-from bot.desk.pulse import Pulse
-from bot.policy.channels import NOT_OURS, WHY_NOT, bindings
-from bot.postmortem.gather import CustomerSide
-from bot.slack.client import post
-from bot.slack.context import Surface
-from bot.slack.incoming.clicks import ALREADY, NO_PAGES
-from bot.slack.incoming.messages import NO_INCIDENT, hear
-from bot.slack.incoming.payloads import read_message
-from bot.store.keys import Names
-from graph.conversation.said import said_of
+from bot.desk.pulse import ThreadActivity
+from bot.policy.channels import NOT_FULL_MEMBER_TEXT, REFUSAL_TEXTS, build_channel_bindings
+from bot.postmortem.gather import TenantReportContext
+from bot.slack.client import post_message
+from bot.slack.context import HandlerContext
+from bot.slack.incoming.clicks import ALREADY_OPEN, REPORTS_UNAVAILABLE
+from bot.slack.incoming.messages import NO_INCIDENT, handle_message
+from bot.slack.incoming.payloads import parse_message
+from bot.store.keys import RedisKeys
+from graph.conversation.said import get_parsed_message
 from graph.report import Report
-from graph.state import Hypothesis, Incident, Origin
+from graph.state import Hypothesis, IncidentState, Origin
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
 from tools.inventory.hosts import ChannelRow
@@ -36,7 +36,7 @@ from tools.inventory.nearest import UnknownName
 pytestmark = pytest.mark.slow
 
 
-HELP = home.phrases([]).text
+HELP = home.render_help([]).text
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def opened(bot: Behind, text: str = "@rackmedic job 4711 hangs on gpu-[017
     """An incident: (its id, its thread)."""
     ts = await bot.slack.say("olga", OPS, text)
     await bot.settled()
-    incident = await bot.inbox.find(TEAM, OPS, ts)
+    incident = await bot.inbox.find_incident(TEAM, OPS, ts)
     assert incident
     return incident, ts
 
@@ -60,7 +60,7 @@ async def test_a_mention_opens_one_incident_though_slack_tells_of_it_twice(bot: 
     assert (item.kind, item.text, item.user, item.id) == ("mention", "job 4711 hangs on gpu-[017-020]", "U0OLGA", f"{TEAM}.{OPS}.{ts}")
     assert bot.woken == [incident]
     assert [(news.incident, news.stage) for news in bot.news] == [(incident, "queued")]
-    origin = await bot.inbox.origin(incident)
+    origin = await bot.inbox.get_origin(incident)
     assert origin
     assert (origin.kind, origin.team, origin.channel, origin.thread_ts, origin.user) == ("slack", TEAM, OPS, ts, "U0OLGA")
 
@@ -72,9 +72,9 @@ async def test_a_reply_in_the_thread_counts_without_a_mention(bot: Behind) -> No
     await bot.slack.say("priya", OPS, "what about gpu-019?", thread_ts=ts)
     await bot.slack.say("priya", OPS, "@rackmedic since 02:40", thread_ts=ts)
     await bot.settled()
-    items = (await bot.inbox.peek(incident))[1:]
+    items = (await bot.inbox.list_waiting(incident))[1:]
     assert [item.kind for item in items] == ["reply", "recheck", "ask", "reply"]
-    assert [said.intent.value for item in items if (said := said_of(item))] == ["new_facts", "recheck", "host_state", "new_facts"]
+    assert [said.intent.value for item in items if (said := get_parsed_message(item))] == ["new_facts", "recheck", "host_state", "new_facts"]
     assert (items[1].data["hosts"], items[2].data["said"]["hosts"]) == ("gpu-018", ["gpu-019"])
     assert "hosts" not in items[2].data
 
@@ -91,21 +91,21 @@ async def test_what_people_say_to_each_other_goes_nowhere(bot: Behind) -> None:
     ):
         await bot.slack.say(who, OPS, words, thread_ts=ts)
         await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
     assert bot.texts(OPS) == []
 
 
 async def test_what_follows_our_question_is_its_answer_until_somebody_else_speaks(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    await bot.pulse.spoke(incident, f"{float(ts) + 0.0001:.6f}", asked=True)
+    await bot.pulse.record_reply(incident, f"{float(ts) + 0.0001:.6f}", asked=True)
     for who, words in (("olga", "a week ago, before the move to the new rack"), ("priya", "was it not two weeks"), ("olga", "or two")):
         await bot.slack.say(who, OPS, words, thread_ts=ts)
         await bot.settled()
-    [_, answer] = await bot.inbox.peek(incident)
+    [_, answer] = await bot.inbox.list_waiting(incident)
     assert (answer.kind, answer.text) == ("reply", "a week ago, before the move to the new rack")
 
 
-def quietly(surface: Surface, _: object) -> Surface:
+def quietly(surface: HandlerContext, _: object) -> HandlerContext:
     """The operators' channel, bound to mentions only."""
     return replace(surface, bound={**surface.bound, OPS: surface.bound[OPS].model_copy(update={"mention_only": True})})
 
@@ -116,21 +116,21 @@ async def test_where_only_mentions_count_the_rest_is_not_for_us() -> None:
         await bot.slack.say("olga", OPS, "what about gpu-018?", thread_ts=ts)
         await bot.slack.say("olga", OPS, "@rackmedic what about gpu-019?", thread_ts=ts)
         await bot.settled()
-        assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["what about gpu-019?"]
+        assert [item.text for item in (await bot.inbox.list_waiting(incident))[1:]] == ["what about gpu-019?"]
 
 
 async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    await bot.pulse.spoke(incident, "", quiet_until=bot.surface.clock.now() + timedelta(hours=1))
+    await bot.pulse.record_reply(incident, "", quiet_until=bot.surface.clock.now() + timedelta(hours=1))
     for words in ("what about gpu-018?", "stop", "hand off", "@rackmedic what about gpu-019?"):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
-    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["stop", "hand off", "what about gpu-019?"]
+    assert [item.text for item in (await bot.inbox.list_waiting(incident))[1:]] == ["stop", "hand off", "what about gpu-019?"]
 
 
-def few_answers(surface: Surface, redis: Redis) -> Surface:
+def few_answers(surface: HandlerContext, redis: Redis) -> HandlerContext:
     """A thread gets three answers in five minutes."""
-    return replace(surface, pulse=Pulse(redis, surface.clock, most=3))
+    return replace(surface, pulse=ThreadActivity(redis, surface.clock, most=3))
 
 
 @pytest.fixture
@@ -146,9 +146,9 @@ async def test_a_thread_of_several_that_asks_too_much_is_told_so_once(terse: Beh
     for n in range(1, 8):
         await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    assert len(await terse.inbox.peek(incident)) == 3  # the opening is one of them
+    assert len(await terse.inbox.list_waiting(incident)) == 3  # the opening is one of them
     [said] = terse.texts(OPS)
-    assert said == notes.enough(timedelta(minutes=3)).text
+    assert said == notes.render_answer_limit(timedelta(minutes=3)).text
     for words in ("@rackmedic what about gpu-030?", "@rackmedic status"):
         await terse.slack.say("olga", OPS, words, thread_ts=ts)
         await terse.settled()
@@ -161,7 +161,7 @@ async def test_what_must_get_through_does_without_a_mention_however_many_answers
     for n in range(1, 12):
         await terse.slack.say(people[n % len(people)], OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    passed_over = len(await terse.inbox.peek(incident))
+    passed_over = len(await terse.inbox.list_waiting(incident))
     words = (
         *("stop", "stop it", "please stop", "halt", "hand off", "hand it off", "escalate", "close it", "close it, it was the cable"),
         *("approve", "approved", "yes, do it"),
@@ -169,7 +169,7 @@ async def test_what_must_get_through_does_without_a_mention_however_many_answers
     for said in words:
         await terse.slack.say(people[0], OPS, said, thread_ts=ts)
         await terse.settled()
-    assert [item.text for item in (await terse.inbox.peek(incident))[passed_over:]] == list(words)
+    assert [item.text for item in (await terse.inbox.list_waiting(incident))[passed_over:]] == list(words)
 
 
 @pytest.mark.parametrize("words", ["hmm that is odd", "lunch first"])
@@ -178,8 +178,8 @@ async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: 
     for _ in range(3):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
-    assert bot.texts(OPS) == [notes.passed_over().text]
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert bot.texts(OPS) == [notes.render_not_understood().text]
+    assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
 REQUESTS = (
@@ -199,7 +199,7 @@ async def test_one_person_alone_gets_an_answer_to_every_request_however_often_a_
     for words in ("hmm that is odd", *REQUESTS):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
-    answered = [item.text for item in (await bot.inbox.peek(incident))[1:]]
+    answered = [item.text for item in (await bot.inbox.list_waiting(incident))[1:]]
     assert answered == list(REQUESTS)
 
 
@@ -207,7 +207,7 @@ async def test_a_thread_that_joined_another_answers_each_request_with_one_line_t
     incident, ts = await opened(bot)
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer, anybody?")
     await bot.settled()
-    stored = len(await bot.inbox.peek(incident))
+    stored = len(await bot.inbox.list_waiting(incident))
     there, told = notes.ask_there(TEAM, OPS, ts).text, bot.texts(OPS)
     for number, words in enumerate(REQUESTS, 1):
         await bot.slack.say("priya", OPS, words, thread_ts=again)
@@ -219,7 +219,7 @@ async def test_a_thread_that_joined_another_answers_each_request_with_one_line_t
     await bot.slack.say("priya", OPS, "@rackmedic hand off", thread_ts=again)
     await bot.settled()
     assert bot.texts(OPS) == told + [there] * (len(REQUESTS) + 1)
-    assert len(await bot.inbox.peek(incident)) == stored
+    assert len(await bot.inbox.list_waiting(incident)) == stored
 
 
 @pytest.mark.parametrize("words", REQUESTS)
@@ -244,9 +244,9 @@ async def test_one_person_alone_gets_an_answer_or_a_line_for_each_message(terse:
     for n in range(1, 8):
         await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    taken = len(await terse.inbox.peek(incident)) - 1
+    taken = len(await terse.inbox.list_waiting(incident)) - 1
     assert 0 < taken < 7
-    assert terse.texts(OPS) == [notes.enough(timedelta(minutes=3)).text] * (7 - taken)
+    assert terse.texts(OPS) == [notes.render_answer_limit(timedelta(minutes=3)).text] * (7 - taken)
 
 
 @pytest.mark.parametrize("mention", ["", "@rackmedic "])
@@ -255,11 +255,11 @@ async def test_stop_and_hand_off_get_through_at_the_limit_with_and_without_a_men
     for n in range(1, 8):
         await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    before = await terse.inbox.peek(incident)
+    before = await terse.inbox.list_waiting(incident)
     for words in ("stop", "what about gpu-030?", "hand off", "stop"):
         await terse.slack.say("olga", OPS, f"{mention}{words}" if words in ("stop", "hand off") else words, thread_ts=ts)
         await terse.settled()
-    assert [item.kind for item in (await terse.inbox.peek(incident))[len(before) :]] == ["stop", "hand_off", "stop"]
+    assert [item.kind for item in (await terse.inbox.list_waiting(incident))[len(before) :]] == ["stop", "hand_off", "stop"]
 
 
 async def test_a_busy_incident_stays_below_the_limit(bot: Behind) -> None:
@@ -267,14 +267,14 @@ async def test_a_busy_incident_stays_below_the_limit(bot: Behind) -> None:
     for n in range(1, 21):
         await bot.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 21
+    assert len(await bot.inbox.list_waiting(incident)) == 21
     assert bot.texts(OPS) == []
 
 
 async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:
     incident, ts = await opened(bot)
     await bot.slack.say("olga", OPS, "lunch?")
-    await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+    await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
     bot.slack.acts.edit("olga", OPS, ts, "@rackmedic job 4711 hangs, sorry, 4712")
     await bot.settled()
     assert len(await bot.items()) == 1
@@ -288,12 +288,12 @@ async def test_a_closed_incident_hears_who_calls_it_and_what_opens_it_again(bot:
     for words in ("the cable is in the post", "gpu-018 rebooted at 02:40"):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
     await bot.settled()
-    assert await bot.inbox.peek(incident) == [item]
+    assert await bot.inbox.list_waiting(incident) == [item]
     await bot.slack.say("olga", OPS, "still broken", thread_ts=ts)
     await bot.settled()
     await bot.slack.say("olga", OPS, "@rackmedic it is back", thread_ts=ts)
     await bot.settled()
-    assert [later.text for later in await bot.inbox.peek(incident)] == [item.text, "still broken", "it is back"]
+    assert [later.text for later in await bot.inbox.list_waiting(incident)] == [item.text, "still broken", "it is back"]
 
 
 async def test_a_mention_inside_a_thread_points_to_what_the_thread_said_before(bot: Behind) -> None:
@@ -317,7 +317,7 @@ async def test_a_channel_that_is_not_served_is_told_so_once(bot: Behind, channel
     await bot.slack.say("olga", channel, "@rackmedic gpu-017 is sick")
     await bot.settled()
     [said] = bot.texts(channel)
-    assert said == WHY_NOT[why]
+    assert said == REFUSAL_TEXTS[why]
     assert await bot.items() == []
 
 
@@ -327,7 +327,7 @@ async def test_a_story_told_in_a_direct_message_is_sent_to_the_operators_channel
     await bot.settled()
     [said] = bot.texts(channel)
     assert await bot.items() == []
-    assert said == WHY_NOT["im"]
+    assert said == REFUSAL_TEXTS["im"]
     assert f"→ <#{OPS}>" in str([message["blocks"] for message in bot.slack.messages(channel, "olga") if message.get("bot_id")])
 
 
@@ -351,7 +351,7 @@ async def test_a_direct_message_says_what_waits_for_whom_and_approves_nothing(bo
     for words in ("approvals", "approve", "help", ""):
         await bot.slack.say("olga", channel, words or "hello")
         await bot.settled()
-    assert bot.texts(channel) == [direct.approvals([]).text] * 2 + [direct.asked_help([]).text] * 2
+    assert bot.texts(channel) == [direct.render_direct_approvals([]).text] * 2 + [direct.render_direct_help([]).text] * 2
     assert await bot.items() == []
 
 
@@ -362,7 +362,7 @@ async def test_a_stranger_is_told_nothing_in_a_direct_message(bot: Behind) -> No
         await bot.slack.say("gus", channel, words)
         await bot.settled()
     assert len(bot.texts(channel)) == 3
-    assert set(bot.texts(channel)) == {WHY_NOT["im"]}
+    assert set(bot.texts(channel)) == {REFUSAL_TEXTS["im"]}
 
 
 async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
@@ -380,7 +380,7 @@ async def test_a_mention_that_tells_nothing_is_answered_in_a_line_and_opens_noth
     await bot.slack.say("olga", OPS, f"@rackmedic {words}")
     await bot.settled()
     [said] = bot.texts(OPS)
-    assert said in (notes.nothing_said().text, HELP)
+    assert said in (notes.render_empty_report().text, HELP)
     assert await bot.items() == []
 
 
@@ -414,7 +414,7 @@ async def test_a_message_that_cannot_be_stored_is_not_acked_and_told_once(bot: B
     await bot.settled()
     assert bot.slack.stats()["counts"]["lost_events"] == 2
     [said] = bot.texts(OPS)
-    assert said == notes.not_stored(True).text
+    assert said == notes.render_not_stored(True).text
 
 
 async def test_what_slack_sends_again_after_an_outage_is_stored_once(bot: Behind) -> None:
@@ -439,16 +439,16 @@ REPORT = Report(
 async def reported(bot: Behind) -> tuple[str, str, str]:
     """An incident with its report: (id, thread, the report's ts)."""
     incident, ts = await opened(bot)
-    return incident, ts, await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+    return incident, ts, await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
 
 
-@pytest.mark.parametrize(("button", "kind", "data"), [(diagnosis.HAND_OFF, "hand_off", {"report": "x"}), (more.MENU, "recheck", {})])
+@pytest.mark.parametrize(("button", "kind", "data"), [(diagnosis.HAND_OFF_ACTION_ID, "hand_off", {"report": "x"}), (more.MENU_ACTION_ID, "recheck", {})])
 async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kind: str, data: dict[str, str]) -> None:
     incident, _, card = await reported(bot)
-    chosen = json.dumps([kind, incident], separators=(",", ":")) if button == more.MENU else None
+    chosen = json.dumps([kind, incident], separators=(",", ":")) if button == more.MENU_ACTION_ID else None
     delivery = await bot.slack.click("priya", card, button, value=chosen)
     await bot.settled()
-    last = (await bot.inbox.peek(incident))[-1]
+    last = (await bot.inbox.list_waiting(incident))[-1]
     assert delivery.acked
     assert (last.kind, last.user, last.data) == (kind, "U0PRIYA", data)
     assert bot.woken == [incident, incident]
@@ -456,30 +456,30 @@ async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kin
 
 async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind) -> None:
     incident, _, card = await reported(bot)
-    await bot.slack.click("priya", card, diagnosis.DETAILS)
+    await bot.slack.click("priya", card, diagnosis.DETAILS_ACTION_ID)
     await bot.settled()
-    assert str(details.NothingYet()) in str(bot.slack.whispers("priya"))
+    assert str(details.NoReportYet()) in str(bot.slack.whispers("priya"))
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
-    await bot.slack.click("priya", card, diagnosis.DETAILS)
+    await bot.slack.click("priya", card, diagnosis.DETAILS_ACTION_ID)
     await bot.settled()
     view = bot.slack.view("priya")
     assert view is not None
     assert "GPU.BUS.Fell_Off" in str(view["blocks"])
-    assert details.WENT_ON not in str(view["blocks"])
+    assert details.INCIDENT_WENT_ON_TEXT not in str(view["blocks"])
     bot.states[incident] = {"id": incident, "report": REPORT.model_copy(update={"item": "later"}).model_dump(mode="json")}
-    await bot.slack.click("olga", card, diagnosis.DETAILS)
+    await bot.slack.click("olga", card, diagnosis.DETAILS_ACTION_ID)
     await bot.settled()
-    assert details.WENT_ON in str(bot.slack.view("olga"))
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert details.INCIDENT_WENT_ON_TEXT in str(bot.slack.view("olga"))
+    assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
 async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behind) -> None:
     incident, ts, card = await reported(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
-    foreign = await post(bot.surface.client, OPS, elsewhere, diagnosis.render(incident, REPORT))
+    foreign = await post_message(bot.surface.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
     for who, ts in (("gus", card), ("olga", foreign)):
-        await bot.slack.click(who, ts, diagnosis.DETAILS)
+        await bot.slack.click(who, ts, diagnosis.DETAILS_ACTION_ID)
         await bot.settled()
         assert bot.slack.view(who) is None
         assert bot.slack.whispers(who)
@@ -488,19 +488,19 @@ async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behi
 async def test_the_host_that_was_meant_is_said_in_the_thread_by_whoever_chose_it(bot: Behind) -> None:
     incident, ts = await opened(bot)
     report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
-    card = await post(bot.surface.client, OPS, ts, diagnosis.render(incident, report))
-    await bot.slack.click("priya", card, question.MEANT, value="gpu-009")
+    card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
+    await bot.slack.click("priya", card, question.HOST_CHOICE_ACTION_ID, value="gpu-009")
     await bot.settled()
-    last = (await bot.inbox.peek(incident))[-1]
+    last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.user, last.text, last.data) == ("reply", "U0PRIYA", "gpu-009", {"report": "x"})
 
 
 async def test_a_guest_may_read_along_but_not_click(bot: Behind) -> None:
     incident, _, card = await reported(bot)
-    await bot.slack.click("gus", card, diagnosis.HAND_OFF)
+    await bot.slack.click("gus", card, diagnosis.HAND_OFF_ACTION_ID)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
-    assert NOT_OURS in str(bot.slack.whispers("gus"))
+    assert len(await bot.inbox.list_waiting(incident)) == 1
+    assert NOT_FULL_MEMBER_TEXT in str(bot.slack.whispers("gus"))
 
 
 @pytest.mark.parametrize(("person", "change"), [("gus", {}), ("olga", {"is_ultra_restricted": True}), ("olga", {"team_id": "T0ELSE"})])
@@ -512,7 +512,7 @@ async def test_who_is_no_full_member_opens_nothing_and_is_told_so(bot: Behind, p
     await bot.settled()
     assert await bot.items() == []
     [said] = bot.texts(OPS, person)
-    assert said == NOT_OURS
+    assert said == NOT_FULL_MEMBER_TEXT
 
 
 async def test_a_guests_facts_are_heard_but_not_their_commands(bot: Behind) -> None:
@@ -520,15 +520,15 @@ async def test_a_guests_facts_are_heard_but_not_their_commands(bot: Behind) -> N
     for words in ("stop", "gpu-018 hangs with Xid 79", "@rackmedic hand off"):
         await bot.slack.say("gus", OPS, words, thread_ts=ts)
     await bot.settled()
-    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["gpu-018 hangs with Xid 79"]
+    assert [item.text for item in (await bot.inbox.list_waiting(incident))[1:]] == ["gpu-018 hangs with Xid 79"]
 
 
 async def test_a_named_alert_source_opens_an_incident_without_a_mention_and_other_bots_none(bot: Behind) -> None:
     event = {"type": "message", "subtype": "bot_message", "channel": OPS, "ts": "1700000000.000100", "text": "GPU down on gpu-017"}
     for source in ("B0OTHER", "B0ALERT"):
-        arrival = read_message({"team_id": TEAM, "event": event | {"bot_id": source}}, "U0RACKMED", {"B0ALERT"})
+        arrival = parse_message({"team_id": TEAM, "event": event | {"bot_id": source}}, "U0RACKMED", {"B0ALERT"})
         if arrival:
-            await hear(bot.surface, arrival)
+            await handle_message(bot.surface, arrival)
     [item] = await bot.items()
     assert (item.kind, item.user, item.text) == ("mention", "B0ALERT", "GPU down on gpu-017")
 
@@ -537,20 +537,20 @@ async def test_a_second_mention_of_the_same_hosts_joins_the_first_thread_and_is_
     incident, ts = await opened(bot)
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer, anybody?")
     await bot.settled()
-    assert await bot.inbox.open_incidents() == [incident]
-    assert [(item.kind, item.user, item.text) for item in (await bot.inbox.peek(incident))[1:]] == [
+    assert await bot.inbox.list_open_incidents() == [incident]
+    assert [(item.kind, item.user, item.text) for item in (await bot.inbox.list_waiting(incident))[1:]] == [
         ("reply", "U0PRIYA", "gpu-018 does not answer, anybody?")
     ]
-    assert await bot.inbox.find(TEAM, OPS, again) is None
+    assert await bot.inbox.find_incident(TEAM, OPS, again) is None
     [told] = [message for message in bot.slack.messages(OPS, "priya") if message.get("bot_id")]
-    assert (told["thread_ts"], told["text"] == notes.joined(TEAM, OPS, ts).text) == (again, True)
+    assert (told["thread_ts"], told["text"] == notes.render_joined_thread(TEAM, OPS, ts).text) == (again, True)
     assert f"thread/{OPS}-{ts}|" in str(told["blocks"])
     assert "<@" not in str(told["blocks"])
     assert "<!" not in str(told["blocks"])
     assert [news.stage for news in bot.news] == ["queued"]
 
 
-STOPPED: Incident = {"stopped": True}
+STOPPED: IncidentState = {"stopped": True}
 
 
 @pytest.mark.parametrize(
@@ -566,19 +566,19 @@ STOPPED: Incident = {"stopped": True}
     ],
 )
 async def test_a_report_joins_only_an_incident_that_is_worked_on(
-    bot: Behind, state: Incident, silent: timedelta, words: str, joins: bool
+    bot: Behind, state: IncidentState, silent: timedelta, words: str, joins: bool
 ) -> None:
     incident, ts = await opened(bot)
     await answered(bot, incident, state)
     await spoken(bot, incident, silent)
     again = await bot.slack.say("priya", OPS, f"@rackmedic {words}")
     await bot.settled()
-    own = await bot.inbox.find(TEAM, OPS, again)
+    own = await bot.inbox.find_incident(TEAM, OPS, again)
     assert (own is None) == joins
-    assert (notes.joined(TEAM, OPS, ts).text in bot.texts(OPS)) == joins
-    assert notes.beside().text not in bot.texts(OPS)
+    assert (notes.render_joined_thread(TEAM, OPS, ts).text in bot.texts(OPS)) == joins
+    assert notes.render_joined_hidden_thread().text not in bot.texts(OPS)
     if own:
-        assert [item.kind for item in await bot.inbox.peek(own)] == ["mention"]
+        assert [item.kind for item in await bot.inbox.list_waiting(own)] == ["mention"]
 
 
 async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(bot: Behind) -> None:
@@ -586,7 +586,7 @@ async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(
     await bot.slack.say("olga", OPS, "stop", thread_ts=ts)
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer")
     await bot.settled()
-    assert await bot.inbox.find(TEAM, OPS, again)
+    assert await bot.inbox.find_incident(TEAM, OPS, again)
 
 
 async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
@@ -594,26 +594,26 @@ async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
     await answered(bot, incident, {})
     await spoken(bot, incident, timedelta(hours=2))
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": "1700000000.000100", "text": "GPU down on gpu-017"}
-    arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+    arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
-    await hear(bot.surface, arrival)
-    assert await bot.inbox.open_incidents() == [incident]
+    await handle_message(bot.surface, arrival)
+    assert await bot.inbox.list_open_incidents() == [incident]
 
 
 async def spoken(bot: Behind, incident: str, ago: timedelta) -> None:
     """Set when the last word was written in the thread."""
     at = bot.surface.clock.now() - ago
-    await bot.redis.hset(Names().of(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
+    await bot.redis.hset(RedisKeys().incident_key(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
 
 
-async def answered(bot: Behind, incident: str, state: Incident) -> None:
+async def answered(bot: Behind, incident: str, state: IncidentState) -> None:
     """Work off what waits, and leave the incident in this state."""
     bot.states[incident] = state
     leases = Leases(bot.redis, WallClock(), seconds=30)
-    lease = await leases.take(incident)
+    lease = await leases.acquire(incident)
     assert lease
-    for item in await bot.inbox.peek(incident):
-        await bot.inbox.finish(incident, lease.token, item.id, "open", {}, keep=None, about=concern_of(item.text, HOSTS))
+    for item in await bot.inbox.list_waiting(incident):
+        await bot.inbox.finish_item(incident, lease.token, item.id, "open", {}, keep=None, about=compute_fingerprint(item.text, HOSTS))
     await lease.release()
 
 
@@ -622,8 +622,8 @@ async def test_diagnose_this_about_the_same_job_joins_as_well(bot: Behind) -> No
     ts = await bot.slack.say("dmitri", OPS, "is job 4711 stuck for anybody else?")
     await bot.slack.shortcut("olga", OPS, ts, "diagnose_this")
     await bot.settled()
-    assert await bot.inbox.open_incidents() == [incident]
-    assert notes.joined(TEAM, OPS, first).text in bot.texts(OPS)
+    assert await bot.inbox.list_open_incidents() == [incident]
+    assert notes.render_joined_thread(TEAM, OPS, first).text in bot.texts(OPS)
 
 
 async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: Behind) -> None:
@@ -631,7 +631,7 @@ async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: B
     for text in ("@rackmedic gpu-[020-021] are slow", "@rackmedic everything is slow"):
         await bot.slack.say("priya", OPS, text)
     await bot.settled()
-    assert len(await bot.inbox.open_incidents()) == 3
+    assert len(await bot.inbox.list_open_incidents()) == 3
 
 
 @pytest.fixture
@@ -639,8 +639,8 @@ async def two_rooms() -> AsyncIterator[Behind]:
     """Operators of everything, and a channel whose people may speak of one group only."""
     rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
 
-    def dress(surface: Surface, _: Redis) -> Surface:
-        return replace(surface, bound=bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20])
+    def dress(surface: HandlerContext, _: Redis) -> HandlerContext:
+        return replace(surface, bound=build_channel_bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20])
 
     async with slack_side(dress) as behind:
         yield behind
@@ -652,25 +652,25 @@ async def test_who_may_not_read_the_first_thread_gets_their_own_without_a_word_o
     theirs = await bot.slack.say("priya", RANDOM, "@rackmedic gpu-018 is slow")
     unseen = await bot.slack.say("priya", RANDOM, "@rackmedic what about job 4711?")
     await bot.settled()
-    own = await bot.inbox.find(TEAM, RANDOM, theirs)
+    own = await bot.inbox.find_incident(TEAM, RANDOM, theirs)
     assert own
-    assert set(await bot.inbox.open_incidents()) == {incident, own, await bot.inbox.find(TEAM, RANDOM, unseen)}
+    assert set(await bot.inbox.list_open_incidents()) == {incident, own, await bot.inbox.find_incident(TEAM, RANDOM, unseen)}
     [told] = [message for message in bot.slack.messages(RANDOM, "priya") if message.get("bot_id")]
-    assert (told["thread_ts"], told["text"]) == (theirs, notes.beside().text)
+    assert (told["thread_ts"], told["text"]) == (theirs, notes.render_joined_hidden_thread().text)
     assert not any(word in str(told["blocks"]) for word in (ts, OPS, "gpu", "4711", incident, "<@", "<!", "https"))
     again = await bot.slack.say("olga", RANDOM, "@rackmedic gpu-018 again")
     await bot.settled()
-    assert [item.text for item in (await bot.inbox.peek(own))[1:]] == ["gpu-018 again"]
-    assert await bot.inbox.find(TEAM, RANDOM, again) is None
+    assert [item.text for item in (await bot.inbox.list_waiting(own))[1:]] == ["gpu-018 again"]
+    assert await bot.inbox.find_incident(TEAM, RANDOM, again) is None
 
 
 async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot: Behind) -> None:
     for n in range(60):
         what = ("temperature of GPU 3 is {}C on gpu-017", "no answer for {}s from gpu-017", "queue depth is {}")[n % 3].format(80 + n)
         event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"1700000000.{n:06}", "text": what}
-        arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+        arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
         assert arrival
-        await hear(bot.surface, arrival)
+        await handle_message(bot.surface, arrival)
     assert [item.text for item in await bot.items()] == [
         "temperature of GPU 3 is 80C on gpu-017",
         "no answer for 81s from gpu-017",
@@ -682,9 +682,9 @@ async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot
 async def alert(bot: Behind, n: int, text: str) -> None:
     """What an alert source says as its n-th message, of no thread."""
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"17{n:08}.000100", "text": text}
-    arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+    arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
-    await hear(bot.surface, arrival)
+    await handle_message(bot.surface, arrival)
 
 
 async def test_a_rack_that_goes_dark_is_one_incident_a_host_and_tells_and_pings_nobody() -> None:
@@ -692,12 +692,12 @@ async def test_a_rack_that_goes_dark_is_one_incident_a_host_and_tells_and_pings_
     async with slack_side(lambda surface, _: replace(surface, hosts_of=lambda _: rack)) as bot:
         for n in range(300):
             await alert(bot, n, f"[FIRING] {rack[n % 60]} does not answer for {30 + n} s")
-        assert len(await bot.inbox.open_incidents()) == 60
+        assert len(await bot.inbox.list_open_incidents()) == 60
         assert len(await bot.items()) == 60
         assert bot.texts(OPS) == []
         await alert(bot, 300, f"[FIRING] temperature of {rack[7]} is 91 C")
         await bot.settled()
-        assert len(await bot.inbox.open_incidents()) == 60
+        assert len(await bot.inbox.list_open_incidents()) == 60
         assert sorted(item.kind for item in await bot.items()) == ["mention"] * 60 + ["reply"]
 
 
@@ -711,36 +711,36 @@ async def test_two_hundred_repeats_of_one_alert_are_heard_once(bot: Behind) -> N
 async def test_alerts_of_one_job_are_one_incident_whatever_hosts_they_name(bot: Behind) -> None:
     for n, host in enumerate(HOSTS):
         await alert(bot, n, f"job 4711: rank {n} on {host} lost its connection")
-    assert len(await bot.inbox.open_incidents()) == 1
+    assert len(await bot.inbox.list_open_incidents()) == 1
     assert len(await bot.items()) == len(HOSTS)
 
 
 async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:
     incident, _ = await opened(bot)
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
-    card = await post(bot.surface.client, OPS, elsewhere, diagnosis.render(incident, REPORT))
-    await bot.slack.click("olga", card, diagnosis.HAND_OFF)
+    card = await post_message(bot.surface.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
+    await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
     assert str(OldButton()) in str(bot.slack.whispers("olga"))
 
 
 async def test_a_click_in_a_channel_that_became_shared_does_nothing(bot: Behind) -> None:
     incident, _, card = await reported(bot)
     bot.slack.share(OPS)
-    await bot.slack.click("olga", card, diagnosis.HAND_OFF)
+    await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
-    assert WHY_NOT["shared"] in str(bot.slack.whispers("olga"))
+    assert len(await bot.inbox.list_waiting(incident)) == 1
+    assert REFUSAL_TEXTS["shared"] in str(bot.slack.whispers("olga"))
 
 
 async def test_a_click_that_cannot_be_stored_is_told_at_once_to_whoever_clicked(bot: Behind) -> None:
     _, _, card = await reported(bot)
     bot.server.connected = False
-    delivery = await bot.slack.click("olga", card, diagnosis.HAND_OFF)
+    delivery = await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
     await bot.settled()
     assert delivery.acked
-    assert notes.not_stored(False).text in str(bot.slack.whispers("olga"))
+    assert notes.render_not_stored(False).text in str(bot.slack.whispers("olga"))
 
 
 async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
@@ -761,58 +761,58 @@ async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
 async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
     """An incident with a ticket: (id, the ticket's ts)."""
     incident, ts = await opened(bot)
-    state: Incident = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
+    state: IncidentState = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
     bot.states[incident] = state
-    return incident, await post(bot.surface.client, OPS, ts, ticket.render(handoff({**state, "ticket": {"state": "open"}})))
+    return incident, await post_message(bot.surface.client, OPS, ts, ticket.render_ticket(build_handoff({**state, "ticket": {"state": "open"}})))
 
 
 async def test_a_ticket_is_taken_by_a_click(bot: Behind) -> None:
     incident, card = await ticketed(bot)
-    await bot.slack.click("anton", card, ticket.TAKE)
+    await bot.slack.click("anton", card, ticket.TAKE_ACTION_ID)
     await bot.settled()
-    assert [(item.kind, item.user) for item in (await bot.inbox.peek(incident))[1:]] == [("take", "U0ANTON")]
+    assert [(item.kind, item.user) for item in (await bot.inbox.list_waiting(incident))[1:]] == [("take", "U0ANTON")]
 
 
 async def test_closing_asks_for_the_root_cause_and_stores_it(bot: Behind) -> None:
     incident, card = await ticketed(bot)
-    await bot.slack.click("anton", card, ticket.CLOSE)
+    await bot.slack.click("anton", card, ticket.CLOSE_ACTION_ID)
     view = bot.slack.view("anton")
     assert view
     label, cause, _ = (block["element"] for block in view["blocks"])
     assert (label["initial_option"]["value"], cause["initial_value"]) == ("GPU.BUS.Fell_Off", "Xid 79")
-    wrong = await bot.slack.submit("anton", view["id"], {close_modal.HOSTS: "gpu-[1-"})
-    assert close_modal.HOSTS in wrong["errors"]
-    slip = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated", close_modal.HOSTS: "gpu-[017,999]"})
-    assert set(slip["errors"]) == {close_modal.HOSTS}
-    assert "gpu-999" in slip["errors"][close_modal.HOSTS]
-    taken = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated", close_modal.HOSTS: "gpu-[017-018]"})
+    wrong = await bot.slack.submit("anton", view["id"], {close_modal.HOSTS_BLOCK_ID: "gpu-[1-"})
+    assert close_modal.HOSTS_BLOCK_ID in wrong["errors"]
+    slip = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017,999]"})
+    assert set(slip["errors"]) == {close_modal.HOSTS_BLOCK_ID}
+    assert "gpu-999" in slip["errors"][close_modal.HOSTS_BLOCK_ID]
+    taken = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017-018]"})
     await bot.settled()
     assert taken == {}
-    last = (await bot.inbox.peek(incident))[-1]
+    last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.user) == ("close", "U0ANTON")
     assert last.data == {"label": "GPU.BUS.Fell_Off", "root_cause": "riser reseated", "hosts": ["gpu-017", "gpu-018"]}
 
 
 async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) -> None:
     _, card = await ticketed(bot)
-    await bot.slack.click("anton", card, ticket.CLOSE)
+    await bot.slack.click("anton", card, ticket.CLOSE_ACTION_ID)
     view = bot.slack.view("anton")
     assert view
     bot.server.connected = False
-    answer = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated"})
-    assert answer["errors"] == {close_modal.CAUSE: notes.not_stored(False).text}
+    answer = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated"})
+    assert answer["errors"] == {close_modal.CAUSE_BLOCK_ID: notes.render_not_stored(False).text}
 
 
 async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
     """A form of the diagnosis card's small menu: (the incident, the view that Anton sees)."""
     incident, ts = await opened(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
-    card = await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+    card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
     message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
     [elements] = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
-    options = next(element["options"] for element in elements if element.get("action_id") == more.MENU)
+    options = next(element["options"] for element in elements if element.get("action_id") == more.MENU_ACTION_ID)
     value = next(option["value"] for option in options if does in option["value"])
-    await bot.slack.click("anton", card, more.MENU, value=value)
+    await bot.slack.click("anton", card, more.MENU_ACTION_ID, value=value)
     view = bot.slack.view("anton")
     assert view
     return incident, view
@@ -821,33 +821,33 @@ async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
 async def test_an_incident_is_assigned_by_a_form_without_a_ticket(bot: Behind) -> None:
     incident, view = await chosen(bot, "assign_form")
     missing = await bot.slack.submit("anton", view["id"], {})
-    assert more.PERSON in missing["errors"]
+    assert more.PERSON_BLOCK_ID in missing["errors"]
     for nobody in ("U0RACKMED", "U0GUEST", "U0LEFT", "U0STRANGE"):
-        refused = await bot.slack.submit("anton", view["id"], {more.PERSON: nobody})
-        assert "full member" in refused["errors"][more.PERSON], nobody
-    assert await bot.slack.submit("anton", view["id"], {more.PERSON: "U0OLGA"}) == {}
+        refused = await bot.slack.submit("anton", view["id"], {more.PERSON_BLOCK_ID: nobody})
+        assert "full member" in refused["errors"][more.PERSON_BLOCK_ID], nobody
+    assert await bot.slack.submit("anton", view["id"], {more.PERSON_BLOCK_ID: "U0OLGA"}) == {}
     await bot.settled()
-    last = (await bot.inbox.peek(incident))[-1]
+    last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.user, last.data) == ("ask", "U0ANTON", {"said": {"intent": "assign", "person": "U0OLGA"}})
 
 
 async def test_what_it_really_was_is_noted_by_a_form(bot: Behind) -> None:
     incident, view = await chosen(bot, "correct_form")
-    sent = await bot.slack.submit("anton", view["id"], {more.LABEL: "SYSTEM_SOFTWARE.DRIVER.Old", more.WORDS: "535 on the node"})
+    sent = await bot.slack.submit("anton", view["id"], {more.LABEL_BLOCK_ID: "SYSTEM_SOFTWARE.DRIVER.Old", more.WORDS_BLOCK_ID: "535 on the node"})
     assert sent == {}
     await bot.settled()
-    last = (await bot.inbox.peek(incident))[-1]
+    last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.text) == ("ask", "535 on the node")
     assert last.data == {"said": {"intent": "correct", "labels": ["SYSTEM_SOFTWARE.DRIVER.Old"]}}
 
 
 async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
     incident, view = await chosen(bot, "close_form")
-    assert view["callback_id"] == close_modal.CALLBACK
-    values = {close_modal.LABEL: "GPU.BUS.Fell_Off", close_modal.CAUSE: "riser reseated"}
+    assert view["callback_id"] == close_modal.CALLBACK_ID
+    values = {close_modal.LABEL_BLOCK_ID: "GPU.BUS.Fell_Off", close_modal.CAUSE_BLOCK_ID: "riser reseated"}
     assert await bot.slack.submit("anton", view["id"], values) == {}
     await bot.settled()
-    assert (await bot.inbox.peek(incident))[-1].kind == "close"
+    assert (await bot.inbox.list_waiting(incident))[-1].kind == "close"
 
 
 class Writing:
@@ -856,10 +856,10 @@ class Writing:
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
 
-    def begin(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
+    def begin_report(self, incident: str, place: Origin, form: Literal["md", "pdf"] = "pdf") -> None:
         self.begun.append((incident, place.channel, place.user))
 
-    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
+    def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None:
         raise AssertionError("that is asked for in a customer's thread")
 
 
@@ -867,24 +867,24 @@ async def test_an_incident_is_written_down_into_its_own_thread_for_who_may_press
     writing = Writing()
     async with slack_side(lambda surface, _: replace(surface, writing=writing)) as bot:
         incident, card = await ticketed(bot)
-        await bot.slack.click("anton", card, ticket.REPORT)
+        await bot.slack.click("anton", card, ticket.REPORT_ACTION_ID)
         await bot.settled()
         assert writing.begun == [(incident, OPS, "U0ANTON")]
-        assert len(await bot.inbox.peek(incident)) == 1, "it is no turn"
+        assert len(await bot.inbox.list_waiting(incident)) == 1, "it is no turn"
 
 
 async def test_where_nothing_is_written_down_the_button_says_so(bot: Behind) -> None:
     _, card = await ticketed(bot)
-    await bot.slack.click("anton", card, ticket.REPORT)
+    await bot.slack.click("anton", card, ticket.REPORT_ACTION_ID)
     await bot.settled()
-    assert NO_PAGES in str(bot.slack.whispers("anton"))
+    assert REPORTS_UNAVAILABLE in str(bot.slack.whispers("anton"))
 
 
 async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> None:
     incident, card = await ticketed(bot, state="resolved")
-    await bot.slack.click("anton", card, ticket.TAKE)
+    await bot.slack.click("anton", card, ticket.TAKE_ACTION_ID)
     await bot.settled()
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1
     assert "closed already" in str(bot.slack.whispers("anton"))
 
 
@@ -895,8 +895,8 @@ async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: 
     await bot.settled()
     [item] = await bot.items()
     assert (item.kind, item.text, item.user) == ("mention", "NCCL timeout on gpu-019 & co", "U0OLGA")
-    assert await bot.inbox.find(TEAM, OPS, ts) == item.incident
-    assert ALREADY in str(bot.slack.whispers("olga"))
+    assert await bot.inbox.find_incident(TEAM, OPS, ts) == item.incident
+    assert ALREADY_OPEN in str(bot.slack.whispers("olga"))
 
 
 async def test_diagnose_this_in_an_unserved_channel_is_refused_to_whoever_clicked(bot: Behind) -> None:
@@ -904,7 +904,7 @@ async def test_diagnose_this_in_an_unserved_channel_is_refused_to_whoever_clicke
     await bot.slack.shortcut("olga", RANDOM, ts, "diagnose_this")
     await bot.settled()
     assert await bot.items() == []
-    assert WHY_NOT["unbound"] in str(bot.slack.whispers("olga"))
+    assert REFUSAL_TEXTS["unbound"] in str(bot.slack.whispers("olga"))
 
 
 async def test_the_command_shows_help_status_and_what_it_knows(bot: Behind) -> None:

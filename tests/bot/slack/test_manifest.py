@@ -20,12 +20,12 @@ CALLS = {
 
 
 def test_the_committed_manifest_is_what_the_code_makes() -> None:
-    assert COMMITTED.read_text() == manifest.as_yaml(), "run: python -m bot.slack.manifest > deploy/slack/manifest.yaml"
-    assert yaml.safe_load(COMMITTED.read_text()) == manifest.manifest()
+    assert COMMITTED.read_text() == manifest.render_yaml(), "run: python -m bot.slack.manifest > deploy/slack/manifest.yaml"
+    assert yaml.safe_load(COMMITTED.read_text()) == manifest.build_manifest()
 
 
 def test_it_keeps_to_slacks_limits() -> None:
-    made = manifest.manifest()
+    made = manifest.build_manifest()
     shown = made["display_information"]
     assert len(shown["name"]) <= 35
     assert len(shown["description"]) <= 140
@@ -43,24 +43,24 @@ def test_every_scope_is_used_and_every_use_has_its_scope() -> None:
 
 @pytest.mark.parametrize("event", ["app_mention", "app_home_opened", "message.channels", "message.groups", "message.im"])
 def test_it_subscribes_to_what_is_listened_to(event: str) -> None:
-    assert App.from_manifest(manifest.manifest()).hears(event)
+    assert App.from_manifest(manifest.build_manifest()).hears(event)
 
 
 def test_it_offers_the_command_and_the_entry_in_a_messages_menu() -> None:
-    app = App.from_manifest(manifest.manifest())
+    app = App.from_manifest(manifest.build_manifest())
     assert [row["command"] for row in app.commands] == [manifest.COMMAND]
     assert [row["callback_id"] for row in app.shortcuts] == [manifest.SHORTCUT]
 
 
 def test_its_conversation_is_one_that_new_apps_may_have() -> None:
-    made = manifest.manifest()
+    made = manifest.build_manifest()
     assert App.from_manifest(made).view == "agent"
     assert 0 < len(made["features"]["agent_view"]["agent_description"]) <= 300
 
 
 def test_for_http_mode_everything_is_sent_to_one_address_and_nothing_else_changes() -> None:
     url = "https://rackmedic.example.com/slack/events"
-    made, socket = manifest.manifest(url), manifest.manifest()
+    made, socket = manifest.build_manifest(url), manifest.build_manifest()
     settings = made["settings"]
     assert settings["event_subscriptions"]["request_url"] == settings["interactivity"]["request_url"] == url
     assert (settings["socket_mode_enabled"], made["features"]["slash_commands"][0]["url"]) == (False, url)

@@ -13,20 +13,20 @@ from fakeredis import FakeAsyncRedis
 from slack_sdk.errors import SlackApiError
 
 from bot.cards.incidents import notes
-from bot.run.answers import posting, slack_outbox
-from bot.slack.incoming.messages import hear
-from bot.slack.incoming.payloads import read_message
-from bot.slack.outbox import Outbox
-from bot.slack.outgoing.outbox import GIVE_UP_AFTER, LATE
-from bot.slack.pace import SlackCrowded
-from bot.store.keys import OUTBOX
+from bot.run.answers import run_outbox, build_outbox
+from bot.slack.incoming.messages import handle_message
+from bot.slack.incoming.payloads import parse_message
+from bot.slack.outbox import AnswerOutbox
+from bot.slack.outgoing.outbox import GIVE_UP_AFTER, RECHECK_READERS_AFTER
+from bot.slack.pace import SlackTurnTimeout
+from bot.store.keys import OUTBOX_KEYS
 from graph.state import Origin
 from tests.project.size import ROOT
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, BOUND, OPS, TEAM, slack_side
 from tools.inventory.hosts import ChannelRow
 
-CARD = notes.joined(TEAM, OPS, "1700000000.000100")
+CARD = notes.render_joined_thread(TEAM, OPS, "1700000000.000100")
 
 
 @dataclass
@@ -42,7 +42,7 @@ class CrowdedSlack:
 
     async def chat_postMessage(self, **said: Any) -> dict[str, str]:  # noqa: N802  Slack's own name
         if self.free <= 0:
-            raise SlackCrowded
+            raise SlackTurnTimeout
         if self.refuses:
             raise SlackApiError(self.refuses, {"error": self.refuses})  # type: ignore[no-untyped-call]  # slack_sdk's own
         self.free -= 1
@@ -74,21 +74,21 @@ class Readers:
 
 @dataclass
 class Process:
-    outbox: Outbox
+    outbox: AnswerOutbox
     slack: CrowdedSlack
     clock: SetClock
     readers: Readers
 
     async def say(self, thread: str = "1.0", channel: str = OPS, key: str = "") -> None:
-        await self.outbox.put(Origin(kind="slack", team=TEAM, channel=channel, thread_ts=thread, user="U0OLGA"), key or thread, CARD)
+        await self.outbox.store_answer(Origin(kind="slack", team=TEAM, channel=channel, thread_ts=thread, user="U0OLGA"), key or thread, CARD)
 
     async def round(self, seconds: float = 6.0) -> None:
         """What is left is tried once more."""
-        await self.outbox.wakeups.idle()
+        await self.outbox.wakeups.wait_until_idle()
         self.clock.go(seconds=seconds)
-        for thread in await self.outbox.inbox.open_incidents():
+        for thread in await self.outbox.inbox.list_open_incidents():
             await self.outbox.wakeups.wake(thread)
-        await self.outbox.wakeups.idle()
+        await self.outbox.wakeups.wait_until_idle()
 
 
 @asynccontextmanager
@@ -96,8 +96,8 @@ async def process(
     redis: FakeAsyncRedis, slack: CrowdedSlack, clock: SetClock | None = None, bound: Mapping[str, ChannelRow] = BOUND
 ) -> AsyncIterator[Process]:
     clock, readers = clock or SetClock(), Readers()
-    outbox = slack_outbox(redis, clock, bound)
-    async with posting(outbox, cast(Any, slack), cast(Any, readers), redis, lease_seconds=30.0):
+    outbox = build_outbox(redis, clock, bound)
+    async with run_outbox(outbox, cast(Any, slack), cast(Any, readers), redis, lease_seconds=30.0):
         yield Process(outbox, slack, clock, readers)
 
 
@@ -116,16 +116,16 @@ async def test_fifty_people_in_one_channel_all_get_their_answer_once(redis: Fake
             slack.free = 13
         assert sorted(slack.threads) == sorted(f"{n}.0" for n in range(50))
         assert slack.searched == 0  # what had no turn is not looked for
-        assert await one.outbox.inbox.open_incidents() == []
+        assert await one.outbox.inbox.list_open_incidents() == []
 
 
 async def test_an_answer_is_posted_once_however_often_its_question_comes(redis: FakeAsyncRedis) -> None:
     async with process(redis, CrowdedSlack()) as one:
         for _ in range(3):
             await one.say()
-        await one.outbox.put(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", notes.nothing_said())
+        await one.outbox.store_answer(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", notes.render_empty_report())
         await one.round()
-        assert [row["text"] for row in one.slack.posts] == [CARD.text, notes.nothing_said().text]
+        assert [row["text"] for row in one.slack.posts] == [CARD.text, notes.render_empty_report().text]
 
 
 async def test_a_post_whose_answer_was_lost_is_found_and_not_repeated(redis: FakeAsyncRedis) -> None:
@@ -133,12 +133,12 @@ async def test_a_post_whose_answer_was_lost_is_found_and_not_repeated(redis: Fak
         await one.say()
         await one.round()
         assert (len(one.slack.posts), one.slack.searched) == (1, 1)
-        assert await one.outbox.inbox.open_incidents() == []
+        assert await one.outbox.inbox.list_open_incidents() == []
 
 
 async def test_what_a_dead_process_stored_another_posts(redis: FakeAsyncRedis) -> None:
     clock, slack = SetClock(), CrowdedSlack()
-    await slack_outbox(redis, clock, BOUND).put(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", CARD)
+    await build_outbox(redis, clock, BOUND).store_answer(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "1.0", CARD)
     clock.go(seconds=40)
     async with process(redis, slack, clock), asyncio.timeout(10):
         await slack.taken.wait()
@@ -150,11 +150,11 @@ async def test_a_channel_that_was_shared_while_an_answer_waited_is_told_nothing(
     async with process(redis, CrowdedSlack(free=0)) as one:
         await one.say(channel=channel)
         one.readers.all_shared = True
-        await one.outbox.wakeups.idle()
+        await one.outbox.wakeups.wait_until_idle()
         one.slack.free = 10
-        await one.round(seconds=LATE.total_seconds())
+        await one.round(seconds=RECHECK_READERS_AFTER.total_seconds())
         assert len(one.slack.posts) == posts
-        assert await one.outbox.inbox.open_incidents() == []
+        assert await one.outbox.inbox.list_open_incidents() == []
 
 
 @pytest.mark.parametrize("channel", [OPS, ACME, "C0NEW"])
@@ -163,13 +163,13 @@ async def test_what_was_written_for_one_reader_is_not_posted_once_the_channel_is
     redis: FakeAsyncRedis, channel: str, now: Literal["operators", "tenant"] | None
 ) -> None:
     clock, slack = SetClock(), CrowdedSlack()
-    await slack_outbox(redis, clock, BOUND).put(Origin(kind="slack", team=TEAM, channel=channel, thread_ts="1.0"), "k", CARD)
+    await build_outbox(redis, clock, BOUND).store_answer(Origin(kind="slack", team=TEAM, channel=channel, thread_ts="1.0"), "k", CARD)
     rows = [ChannelRow(channel=channel, kind=now, tenant="globex" if now == "tenant" else "", internal=OPS)] if now else []
     async with process(redis, slack, clock, {row.channel: row for row in rows}) as one:
         await one.round()
         same = {OPS: now == "operators", ACME: False, "C0NEW": now is None}[channel]
         assert len(slack.posts) == same
-        assert await one.outbox.inbox.open_incidents() == []
+        assert await one.outbox.inbox.list_open_incidents() == []
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_what_slack_never_takes_is_given_up_and_what_it_may_take_is_not(
     async with process(redis, CrowdedSlack(refuses=error)) as one:
         await one.say()
         await one.round(seconds=later.total_seconds())
-        assert len(await one.outbox.inbox.open_incidents()) == left
+        assert len(await one.outbox.inbox.list_open_incidents()) == left
         one.slack.refuses = ""
         await one.say(key="next")
         await one.round(seconds=400)
@@ -191,10 +191,10 @@ async def test_what_slack_never_takes_is_given_up_and_what_it_may_take_is_not(
 
 async def test_no_secret_of_an_answer_is_stored(redis: FakeAsyncRedis) -> None:
     async with process(redis, CrowdedSlack(free=0)) as one:
-        await one.outbox.put(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "k", notes.refused("password=hunter2secret"))
-        await one.outbox.wakeups.idle()
-        [thread] = await one.outbox.inbox.open_incidents()
-        assert b"hunter2secret" not in b"".join(cast(Any, await redis.lrange(OUTBOX.of(thread, "inbox"), 0, -1)))
+        await one.outbox.store_answer(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "k", notes.render_refusal("password=hunter2secret"))
+        await one.outbox.wakeups.wait_until_idle()
+        [thread] = await one.outbox.inbox.list_open_incidents()
+        assert b"hunter2secret" not in b"".join(cast(Any, await redis.lrange(OUTBOX_KEYS.incident_key(thread, "inbox"), 0, -1)))
 
 
 # -- which answers are -------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ async def test_each_answer_to_a_mention_is_stored_and_then_posted_once() -> None
         roots = [await bot.slack.say("U0OLGA", OPS, words) for words in ASKED.values()]
         roots += [await bot.slack.say("U0OLGA", OPS, ASKED["joins"]) for _ in range(8)]
         await bot.settled()
-        assert len(await bot.inbox.open_incidents()) == 1
+        assert len(await bot.inbox.list_open_incidents()) == 1
         assert [sum(bool(row.get("bot_id")) for row in bot.slack.thread(OPS, root)) for root in roots] == [1] * len(roots)
         assert len(cast(Any, await bot.redis.keys("rm:outbox:seen:*"))) == len(roots)
 
@@ -226,7 +226,7 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
     async with slack_side() as bot:
         await bot.slack.say("U0PRIYA", OPS, "<@U0RACKMED> job 4711 hangs on gpu-003")
         await bot.settled()
-        kept = bot.surface.outbox.put
+        kept = bot.surface.outbox.store_answer
         told: list[str] = []
 
         class Dies(Exception):
@@ -242,11 +242,11 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
 
         surface = replace(bot.surface, outbox=cast(Any, Once()))
         event = {"type": "app_mention", "user": "U0OLGA", "channel": OPS, "channel_type": "channel", "ts": "1700000009.000100"}
-        arrival = read_message({"team_id": TEAM, "event": event | {"text": ASKED["joins"]}}, "U0RACKMED")
+        arrival = parse_message({"team_id": TEAM, "event": event | {"text": ASKED["joins"]}}, "U0RACKMED")
         assert arrival is not None
         with pytest.raises(Dies):
-            await hear(surface, arrival)
-        await hear(surface, arrival)
+            await handle_message(surface, arrival)
+        await handle_message(surface, arrival)
         await bot.settled()
         assert len(told) == 2
         assert len(await bot.items()) == 2
@@ -263,4 +263,4 @@ def test_nobody_answers_a_message_past_the_outbox() -> None:
 
 
 def test_a_link_to_a_thread_that_is_still_to_be_begun_is_none() -> None:
-    assert "thread" in notes.joined(TEAM, OPS, "").text
+    assert "thread" in notes.render_joined_thread(TEAM, OPS, "").text

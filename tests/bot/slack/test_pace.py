@@ -4,24 +4,24 @@ import asyncio
 
 import pytest
 
-from bot.slack.pace import LONGEST, Gate, Pace, SlackCrowded, Urgency, urgent
+from bot.slack.pace import MAX_WAIT_SECONDS, MethodGate, RateLimits, SlackTurnTimeout, Urgency, with_urgency
 from tests.support.virtual_loop import Tier, virtually
 
 
-async def call(gate: Gate, tier: Tier) -> float:
+async def call(gate: MethodGate, tier: Tier) -> float:
     """One call that comes through, and when."""
     while True:
-        await gate.turn()
+        await gate.wait_turn()
         if not (after := tier.wait()):
             return asyncio.get_running_loop().time()
-        await gate.rest(after)
+        await gate.apply_retry_after(after)
 
 
 def test_nobody_waits_while_slack_refuses_nothing() -> None:
     async def story() -> None:
-        gate = Gate(50)
+        gate = MethodGate(50)
         for _ in range(500):
-            await gate.turn()
+            await gate.wait_turn()
         assert asyncio.get_running_loop().time() == 0.0
 
     virtually(story())
@@ -29,7 +29,7 @@ def test_nobody_waits_while_slack_refuses_nothing() -> None:
 
 def test_a_hundred_cards_are_repainted_within_a_minute_of_a_tier_that_takes_fifty_and_few_are_refused() -> None:
     async def story() -> None:
-        gate, tier = Gate(50, longest=120), Tier(50)
+        gate, tier = MethodGate(50, longest=120), Tier(50)
         done = await asyncio.gather(*(call(gate, tier) for _ in range(100)))
         assert max(done) <= 61.0
         assert tier.refused <= 52  # those that were on their way when the first of them was refused
@@ -39,12 +39,12 @@ def test_a_hundred_cards_are_repainted_within_a_minute_of_a_tier_that_takes_fift
 
 def test_cards_with_buttons_go_before_what_only_tells() -> None:
     async def story() -> None:
-        gate, order = Gate(60), list[Urgency]()
-        await gate.rest(1)
+        gate, order = MethodGate(60), list[Urgency]()
+        await gate.apply_retry_after(1)
 
         async def one(how: Urgency) -> None:
-            with urgent(how):
-                await gate.turn()
+            with with_urgency(how):
+                await gate.wait_turn()
             order.append(how)
 
         await asyncio.gather(
@@ -57,9 +57,9 @@ def test_cards_with_buttons_go_before_what_only_tells() -> None:
 
 def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
     async def story() -> None:
-        gate = Gate(60)
-        await gate.rest(9)
-        await asyncio.gather(gate.turn(), gate.turn())
+        gate = MethodGate(60)
+        await gate.apply_retry_after(9)
+        await asyncio.gather(gate.wait_turn(), gate.wait_turn())
         assert asyncio.get_running_loop().time() == 10.0
 
     virtually(story())
@@ -67,47 +67,47 @@ def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
 
 def test_whoever_would_wait_for_too_long_is_told_so_and_takes_no_turn() -> None:
     async def story() -> None:
-        gate = Gate(60)
-        await gate.rest(LONGEST + 10)
-        with pytest.raises(SlackCrowded):
-            await gate.turn()
-        assert asyncio.get_running_loop().time() == LONGEST
-        later = asyncio.create_task(gate.turn())
+        gate = MethodGate(60)
+        await gate.apply_retry_after(MAX_WAIT_SECONDS + 10)
+        with pytest.raises(SlackTurnTimeout):
+            await gate.wait_turn()
+        assert asyncio.get_running_loop().time() == MAX_WAIT_SECONDS
+        later = asyncio.create_task(gate.wait_turn())
         await later
-        assert asyncio.get_running_loop().time() == LONGEST + 10
+        assert asyncio.get_running_loop().time() == MAX_WAIT_SECONDS + 10
 
     virtually(story())
 
 
 def test_posting_is_counted_by_channel_and_everything_else_is_not() -> None:
-    pace = Pace()
-    assert pace.of("chat.postMessage", "C1") is not pace.of("chat.postMessage", "C2")
-    assert pace.of("chat.update", "C1") is pace.of("chat.update", "C2")
+    pace = RateLimits()
+    assert pace.get_gate("chat.postMessage", "C1") is not pace.get_gate("chat.postMessage", "C2")
+    assert pace.get_gate("chat.update", "C1") is pace.get_gate("chat.update", "C2")
 
 
 class OneRow:
-    """`CallTurns` of several gates of one loop, by its time."""
+    """`SharedCallTurns` of several gates of one loop, by its time."""
 
     def __init__(self) -> None:
         self.free: dict[str, float] = {}
 
-    async def crowded(self, name: str) -> bool:
+    async def is_rate_limited(self, name: str) -> bool:
         return self.free.get(name, -1.0) >= asyncio.get_running_loop().time()
 
-    async def take(self, name: str, each: float) -> float:
+    async def reserve_slot(self, name: str, each: float) -> float:
         now = asyncio.get_running_loop().time()
         turn = max(now, self.free.get(name, 0.0))
         self.free[name] = turn + each
         return turn - now
 
-    async def rest(self, name: str, seconds: float, each: float) -> None:
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
         self.free[name] = max(self.free.get(name, 0.0), asyncio.get_running_loop().time() + seconds)
 
 
 async def _of_four(others: OneRow | None) -> tuple[int, float]:
     """How many of two hundred calls of four processes were refused, and when the last came through."""
     tier = Tier(50)
-    gates = [Gate(50, longest=300, name="chat.update", others=others) for _ in range(4)]
+    gates = [MethodGate(50, longest=300, name="chat.update", others=others) for _ in range(4)]
     done = await asyncio.gather(*(call(gates[n % 4], tier) for n in range(200)))
     return tier.refused, max(done)
 
@@ -127,9 +127,9 @@ def test_four_processes_that_share_their_turns_are_refused_no_more_than_one() ->
 def test_one_process_hears_that_another_was_refused() -> None:
     async def story() -> None:
         row = OneRow()
-        one, other = (Gate(60, name="chat.update", others=row) for _ in range(2))
-        await one.rest(9)
-        await other.turn()
+        one, other = (MethodGate(60, name="chat.update", others=row) for _ in range(2))
+        await one.apply_retry_after(9)
+        await other.wait_turn()
         assert asyncio.get_running_loop().time() == 9.0
 
     virtually(story())

@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.postmortem.drawings import DrawnFrom
-from bot.postmortem.formats import PageFormat, format_asked
-from bot.postmortem.gather import CustomerSide, IncidentSources, called_by_id
+from bot.postmortem.drawings import DrawingSource
+from bot.postmortem.formats import PageFormat, parse_page_format
+from bot.postmortem.gather import TenantReportContext, IncidentSources, use_id_as_name
 from bot.refusal import Refusal
-from bot.slack.client import slack_client
-from bot.slack.outgoing.outputs import Outputs, anything_to_show
-from bot.slack.outgoing.pages import IncidentPages
+from bot.slack.client import build_slack_client
+from bot.slack.outgoing.outputs import ReportAttachments, has_attachments
+from bot.slack.outgoing.pages import IncidentReportWriter
 from bot.slack.outgoing.posts import PostedCards
-from bot.tasks import Background
+from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from graph.report import Report
 from graph.state import Origin
@@ -32,8 +32,8 @@ class Desk:
     """Pages over a Slack, written from stored incidents."""
 
     def __init__(self, slack: SlackSandbox, sources: IncidentSources, thread: str) -> None:
-        self.slack, self.tasks = slack, Background()
-        self.pages = IncidentPages(slack_client(slack.bot_token, slack.api_url, tries=1), sources, self.tasks)
+        self.slack, self.tasks = slack, BackgroundTasks()
+        self.pages = IncidentReportWriter(build_slack_client(slack.bot_token, slack.api_url, tries=1), sources, self.tasks)
         self.place = Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=thread, user=ANTON)
 
     def files(self) -> list[str]:
@@ -63,47 +63,47 @@ async def desk() -> AsyncIterator[Desk]:
     ],
 )
 async def test_the_page_comes_in_the_format_that_was_asked_for(desk: Desk, words: str, form: PageFormat) -> None:
-    assert format_asked(words) == form
-    desk.pages.begin("inc-1", desk.place, format_asked(words))
-    await desk.tasks.idle()
+    assert parse_page_format(words) == form
+    desk.pages.begin_report("inc-1", desk.place, parse_page_format(words))
+    await desk.tasks.wait_until_idle()
     assert desk.files() == [f"inc-1-report.{form}"]
 
 
 async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
-    desk.pages.begin("inc-1", desk.place)
+    desk.pages.begin_report("inc-1", desk.place)
     with pytest.raises(Refusal, match="is being written"):
-        desk.pages.begin("inc-1", desk.place)
-    await desk.tasks.idle()
+        desk.pages.begin_report("inc-1", desk.place)
+    await desk.tasks.wait_until_idle()
     assert desk.files() == ["inc-1-report.pdf"]
-    desk.pages.begin("inc-1", desk.place)
-    await desk.tasks.idle()
+    desk.pages.begin_report("inc-1", desk.place)
+    await desk.tasks.wait_until_idle()
     assert len(desk.files()) == 2, "the incident went on, and may be written down again"
 
 
 async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
     kept = await one_host()
-    client = slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
-    outputs = Outputs(client, PostedCards(FakeAsyncRedis()), kept.evidence, DrawnFrom(kept.evidence, called_by_id), desk.pages)
+    client = build_slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
+    outputs = ReportAttachments(client, PostedCards(FakeAsyncRedis()), kept.evidence, DrawingSource(kept.evidence, use_id_as_name), desk.pages)
     answered = Report(item="said-1", outcome="diagnosed", page=True)
-    assert anything_to_show(answered, kept.state)
+    assert has_attachments(answered, kept.state)
     for _ in range(2):  # the turn is told again
-        await outputs.share(desk.place, "inc-1", answered, kept.state)
-        await desk.tasks.idle()
+        await outputs.upload_report_files(desk.place, "inc-1", answered, kept.state)
+        await desk.tasks.wait_until_idle()
     assert desk.files() == ["inc-1-report.pdf"]
 
 
 async def test_a_customers_trouble_is_told_in_their_words_and_names_no_command(desk: Desk) -> None:
-    side = CustomerSide(SITE, WORDS, {OPS: "de"})
-    desk.pages.begin_theirs("inc-1", desk.place, side, withdrawn=False)  # reported by no customer
-    await desk.tasks.idle()
+    side = TenantReportContext(SITE, WORDS, {OPS: "de"})
+    desk.pages.begin_tenant_report("inc-1", desk.place, side, withdrawn=False)  # reported by no customer
+    await desk.tasks.wait_until_idle()
     assert "ließ sich gerade nicht erstellen" in desk.told()
     assert "rackmedic" not in desk.told().partition("ließ")[2]
     assert desk.files() == []
 
 
 async def test_an_incident_that_nobody_knows_is_told_to_who_pressed(desk: Desk) -> None:
-    desk.pages.begin("inc-9", desk.place)
-    await desk.tasks.idle()
+    desk.pages.begin_report("inc-9", desk.place)
+    await desk.tasks.wait_until_idle()
     assert "no such incident" in desk.told()
     assert desk.files() == []
 
@@ -117,10 +117,10 @@ async def test_trouble_is_told_to_who_pressed_and_leaves_no_dead_button(desk: De
 
     whole = desk.pages._sources
     desk.pages._sources = replace(whole, state_of=broken)  # type: ignore[arg-type]  # it never answers
-    desk.pages.begin("inc-1", desk.place)
-    await desk.tasks.idle()
+    desk.pages.begin_report("inc-1", desk.place)
+    await desk.tasks.wait_until_idle()
     assert why in desk.told()
     desk.pages._sources = whole
-    desk.pages.begin("inc-1", desk.place)
-    await desk.tasks.idle()
+    desk.pages.begin_report("inc-1", desk.place)
+    await desk.tasks.wait_until_idle()
     assert desk.files() == ["inc-1-report.pdf"]

@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.personal.suggestions import PROMPTS
+from bot.cards.personal.suggestions import SUGGESTED_PROMPTS
 from bot.desk.inbox import Inbox
-from bot.run.direct_messages import answering, direct_messages
-from bot.slack.context import Surface
+from bot.run.direct_messages import run_direct_answers, build_direct_messages
+from bot.slack.context import HandlerContext
 from bot.slack.incoming.commands import answer_direct_message
-from bot.slack.incoming.messages import hear
-from bot.slack.incoming.payloads import read_message
-from bot.slack.manifest import manifest
-from bot.tasks import Background
+from bot.slack.incoming.messages import handle_message
+from bot.slack.incoming.payloads import parse_message
+from bot.slack.manifest import build_manifest
+from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from graph.report import Report
-from graph.state import Incident, Origin
+from graph.state import IncidentState, Origin
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
 pytestmark = pytest.mark.slow
 
 
-TELLS = [prompt.says for prompt in PROMPTS]
+TELLS = [prompt.says for prompt in SUGGESTED_PROMPTS]
 HOSTILE = Report(item="x", outcome="diagnosed", headline="GPU 5 fell off <!channel> *bold* `code` [link](http://x.example) <@U0ANTON>")
 MANY = 14  # open incidents
 
@@ -43,7 +43,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 def older_app() -> dict[str, Any]:
     """The app of somebody who made it when conversations were threads of an assistant."""
-    made = copy.deepcopy(manifest())
+    made = copy.deepcopy(build_manifest())
     made["features"]["assistant_view"] = {"assistant_description": made["features"].pop("agent_view")["agent_description"]}
     made["settings"]["event_subscriptions"]["bot_events"] += ["assistant_thread_started", "assistant_thread_context_changed"]
     return made
@@ -57,12 +57,12 @@ class LaterClock:
 
 
 @asynccontextmanager
-async def another_process(bot: Behind) -> AsyncIterator[Surface]:
+async def another_process(bot: Behind) -> AsyncIterator[HandlerContext]:
     """A second process on the same store."""
     redis = FakeAsyncRedis(server=bot.server)
-    direct = direct_messages(bot.surface.client, redis, WallClock(), bot.background)
+    direct = build_direct_messages(bot.surface.client, redis, WallClock(), bot.background)
     surface = replace(bot.surface, inbox=Inbox(redis, WallClock()), direct=direct)
-    async with answering(direct, partial(answer_direct_message, surface), redis, WallClock(), lease_seconds=30.0):
+    async with run_direct_answers(direct, partial(answer_direct_message, surface), redis, WallClock(), lease_seconds=30.0):
         yield surface
 
 
@@ -83,7 +83,7 @@ async def many(bot: Behind) -> None:
     for n in range(1, MANY + 1):
         await bot.slack.say("priya", OPS, f"@rackmedic gpu-{n:03} is slow")
     await bot.settled()
-    for incident in await bot.inbox.open_incidents():
+    for incident in await bot.inbox.list_open_incidents():
         bot.states[incident] = {"report": HOSTILE.model_dump(mode="json")}
 
 
@@ -144,7 +144,7 @@ async def test_the_thread_of_an_older_app_is_served_alike_and_gets_a_title() -> 
 
 
 async def test_where_the_app_lacks_the_scope_it_answers_all_the_same_and_asks_for_no_decoration_again() -> None:
-    plain = copy.deepcopy(manifest())
+    plain = copy.deepcopy(build_manifest())
     del plain["features"]["agent_view"]
     async with slack_side(app=plain) as bot:
         for _ in range(2):
@@ -221,10 +221,10 @@ async def test_a_question_that_two_processes_hear_is_answered_once(bot: Behind) 
     async with another_process(bot) as other:
         channel = bot.slack.dm("olga").id
         ts = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "status"}).ts
-        arrival = read_message(event_of(channel, ts), "U0RACKMED")
+        arrival = parse_message(event_of(channel, ts), "U0RACKMED")
         assert arrival
-        await asyncio.gather(hear(bot.surface, arrival), hear(other, arrival))
-        await other.direct.wakeups.idle()
+        await asyncio.gather(handle_message(bot.surface, arrival), handle_message(other, arrival))
+        await other.direct.wakeups.wait_until_idle()
         await bot.settled()
         assert len(answers(bot.slack, channel, ts)) == 1
 
@@ -233,7 +233,7 @@ async def test_what_a_dead_process_left_is_answered_at_the_next_sweep(bot: Behin
     """It stored the question, acknowledged it and died."""
     channel = bot.slack.dm("olga").id
     ts = "1700000000.000100"
-    dead = direct_messages(bot.surface.client, bot.redis, WallClock(), Background())
+    dead = build_direct_messages(bot.surface.client, bot.redis, WallClock(), BackgroundTasks())
     root = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "lunch?", "subtype": "me_message"})
     origin = Origin(kind="slack", team=TEAM, channel=channel, thread_ts=root.ts, user="U0OLGA")
     await dead.store(origin, f"{TEAM}.{channel}.{ts}", WallClock().now(), "status")
@@ -249,32 +249,32 @@ async def test_an_answer_that_slack_refuses_is_posted_once_when_slack_takes_it(b
     channel, ts = await asked(bot, "status")
     assert answers(bot.slack, channel, ts) == []
     bot.slack.api.refuse.clear()
-    [conversation] = await bot.surface.direct.inbox.open_incidents()
+    [conversation] = await bot.surface.direct.inbox.list_open_incidents()
     for _ in range(2):
         await bot.surface.direct.wakeups.wake(conversation)
         await bot.settled()
     [answer] = answers(bot.slack, channel, ts)
     assert answer["text"] == "Open incidents"
-    assert await bot.surface.direct.inbox.open_incidents() == []
+    assert await bot.surface.direct.inbox.list_open_incidents() == []
 
 
 async def test_an_answer_that_slack_refuses_for_an_hour_is_given_up_and_nothing_of_it_stays() -> None:
-    def answering_later(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    def answering_later(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
         return replace(surface, clock=LaterClock())
 
     async with slack_side(answering_later) as bot:
         bot.slack.api.refuse["chat.postMessage"] = "channel_not_found"
         channel, ts = await asked(bot, "status")
         assert answers(bot.slack, channel, ts) == []
-        assert await bot.surface.direct.inbox.open_incidents() == []
-        assert await bot.surface.direct.inbox.set_aside() == []
+        assert await bot.surface.direct.inbox.list_open_incidents() == []
+        assert await bot.surface.direct.inbox.list_dead_letters() == []
 
 
 async def test_a_bug_of_ours_is_answered_with_a_reference(bot: Behind) -> None:
-    async def fails(incident: str) -> Incident:
+    async def fails(incident: str) -> IncidentState:
         raise KeyError(incident)
 
-    def broken(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    def broken(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
         return replace(surface, state_of=fails)
 
     async with slack_side(broken) as bot:
@@ -282,4 +282,4 @@ async def test_a_bug_of_ours_is_answered_with_a_reference(bot: Behind) -> None:
         channel, ts = await asked(bot, "status")
         [answer] = answers(bot.slack, channel, ts)
         assert "Internal error" in answer["text"]
-        assert await bot.surface.direct.inbox.open_incidents() == []
+        assert await bot.surface.direct.inbox.list_open_incidents() == []

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.buttons import OldButton, carry
+from bot.cards.buttons import OldButton, encode_button_value
 from bot.cards.customers import inside, living
-from bot.cards.customers.view import CustomerView
-from bot.policy.channels import NotServed
-from bot.policy.shares import Limit, Over, Share
-from bot.slack.context import Surface
-from bot.slack.customers.telling import Telling
-from bot.slack.incoming.payloads import read_message
+from bot.cards.customers.view import TenantView
+from bot.policy.channels import ChannelNotServed
+from bot.policy.shares import QuotaLimit, ExceededLimit, Quota
+from bot.slack.context import HandlerContext
+from bot.slack.customers.telling import TenantUpdateHandlers
+from bot.slack.incoming.payloads import parse_message
 from bot.slack.outgoing.posts import PostedCards
-from bot.slack.outgoing.waiting import CustomerWaits
+from bot.slack.outgoing.waiting import QuotaNotices
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from tests.bot.slack.test_customers import BOUND, SITE, begun, cards_of, door_of, dress, healthy, reported
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
@@ -27,7 +27,7 @@ async def bot() -> AsyncIterator[Behind]:
         yield behind
 
 
-def rebound(bot: Behind) -> Surface:
+def rebound(bot: Behind) -> HandlerContext:
     """The same workspace, where the customer's channel was given to somebody else."""
     return replace(bot.surface, bound=BOUND | {ACME: BOUND[ACME].model_copy(update={"tenant": "globex"})})
 
@@ -37,11 +37,11 @@ async def test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_i
     origin = await begun(bot, incident)
     before = bot.slack.messages(ACME)
     bot.states[incident] = healthy(incident)
-    cards, [item] = cards_of(rebound(bot), bot.redis), await bot.inbox.peek(incident)
-    await cards.paint(incident)
-    assert await cards.again(incident) is None
-    assert await cards.answer(incident, Said(intent=Intent.STATUS), "why") is None
-    await CustomerWaits(cards).tell(origin, item, Over(Limit.INCIDENTS), Share())
+    cards, [item] = cards_of(rebound(bot), bot.redis), await bot.inbox.list_waiting(incident)
+    await cards.update_card(incident)
+    assert await cards.refresh_status(incident) is None
+    assert await cards.answer_question(incident, ParsedMessage(intent=Intent.STATUS), "why") is None
+    await QuotaNotices(cards).post_notice(origin, item, ExceededLimit(QuotaLimit.INCIDENTS), Quota())
     assert bot.slack.messages(ACME) == before
 
 
@@ -51,21 +51,21 @@ async def test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_n
     surface = rebound(bot)
     door = door_of(surface, bot.redis)
     event = {"type": "message", "channel": ACME, "user": "U0CARLA", "thread_ts": ts, "text": "still broken", "user_team": "T0ACME"}
-    said = read_message({"team_id": TEAM, "event": event | {"ts": "1700000000.000100"}}, "U0RACKMED")
-    called = read_message({"team_id": TEAM, "event": event | {"type": "app_mention", "ts": "1700000000.000200"}}, "U0RACKMED")
+    said = parse_message({"team_id": TEAM, "event": event | {"ts": "1700000000.000100"}}, "U0RACKMED")
+    called = parse_message({"team_id": TEAM, "event": event | {"type": "app_mention", "ts": "1700000000.000200"}}, "U0RACKMED")
     assert said
     assert called
-    await door.hear(said)
-    with pytest.raises(NotServed):
-        await door.hear(called)
-    button = living.render(CustomerView(incident, "healthy")).blocks[-1]["elements"][0]
+    await door.handle_message(said)
+    with pytest.raises(ChannelNotServed):
+        await door.handle_message(called)
+    button = living.render_tenant_card(TenantView(incident, "healthy")).blocks[-1]["elements"][0]
     click = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": ts}, "user": {"id": "U0CARLA", "team_id": "T0ACME"}}
     with pytest.raises(OldButton):
-        await door.press(click | {"trigger_id": "t"})
-    telling = Telling(surface, PostedCards(bot.redis), SITE, cards_of(surface, bot.redis).view)
+        await door.handle_click(click | {"trigger_id": "t"})
+    telling = TenantUpdateHandlers(surface, PostedCards(bot.redis), SITE, cards_of(surface, bot.redis).load_view)
     place = {"team": {"id": TEAM}, "channel": {"id": OPS}, "container": {"thread_ts": origin.thread_ts}, "trigger_id": "1.2.3"}
     with pytest.raises(OldButton):
-        await telling.press(
-            place | {"user": {"id": "U0OLGA", "team_id": TEAM}, "actions": [{"action_id": inside.TELL, "value": carry(incident)}]}
+        await telling.handle_click(
+            place | {"user": {"id": "U0OLGA", "team_id": TEAM}, "actions": [{"action_id": inside.TELL_ACTION_ID, "value": encode_button_value(incident)}]}
         )
-    assert len(await bot.inbox.peek(incident)) == 1
+    assert len(await bot.inbox.list_waiting(incident)) == 1

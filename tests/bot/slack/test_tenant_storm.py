@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from fakeredis import FakeAsyncRedis
 
-from bot.policy.channels import Place, customers_channels
-from bot.slack.client import slack_client
-from bot.slack.context import Surface
-from bot.slack.customers.door import AT_ONCE, CustomerDoor
-from bot.slack.incoming.payloads import Arrival
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.policy.channels import SlackPlace, list_tenant_channels
+from bot.slack.client import build_slack_client
+from bot.slack.context import HandlerContext
+from bot.slack.customers.door import MAX_CONCURRENT_MESSAGES, TenantHandlers
+from bot.slack.incoming.payloads import IncomingMessage
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
 from tests.bot.slack.test_customers import BOUND, SITE, cards_of
 from tests.support.fakes_bot import ACME, OPS, TEAM, slack_side
 from tools.inventory.hosts import ChannelRow
@@ -19,24 +19,24 @@ GLOBEX, MANY = "C0CUSTGLOBEX", 60
 BOTH = BOUND | {GLOBEX: ChannelRow(channel=GLOBEX, kind="tenant", tenant="globex", internal=OPS)}
 
 
-def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
-    return replace(surface, bound=BOTH, customers=customers_channels(BOTH))
+def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+    return replace(surface, bound=BOTH, customers=list_tenant_channels(BOTH))
 
 
-def said(number: int, channel: str, text: str) -> Arrival:
+def said(number: int, channel: str, text: str) -> IncomingMessage:
     """Somebody mentions the bot."""
-    return Arrival(TEAM, Place(TEAM, channel), f"{number}.000001", "", "U0SOMEBODY", text, mention=True, twin=False, user_team="T0X")
+    return IncomingMessage(TEAM, SlackPlace(TEAM, channel), f"{number}.000001", "", "U0SOMEBODY", text, mention=True, twin=False, user_team="T0X")
 
 
 async def test_anothers_one_message_is_not_taken_in_behind_a_storm() -> None:
     async with slack_side(dress) as bot:
-        door = CustomerDoor(bot.surface, cards_of(bot.surface, bot.redis), SITE)
+        door = TenantHandlers(bot.surface, cards_of(bot.surface, bot.redis), SITE)
         storm = [said(number, ACME, f"the loss of run {number} looks odd") for number in range(MANY)]
-        await asyncio.gather(*(door.hear(arrival) for arrival in (*storm, said(MANY, GLOBEX, "training on gpu-019 is slow"))))
-        origins = [await bot.inbox.origin(incident) for incident in bot.woken]
+        await asyncio.gather(*(door.handle_message(arrival) for arrival in (*storm, said(MANY, GLOBEX, "training on gpu-019 is slow"))))
+        origins = [await bot.inbox.get_origin(incident) for incident in bot.woken]
     order = [origin.tenant if origin else "" for origin in origins]
     assert (order.count("acme"), order.count("globex")) == (MANY, 1)
-    assert order.index("globex") <= AT_ONCE
+    assert order.index("globex") <= MAX_CONCURRENT_MESSAGES
 
 
 async def test_a_first_card_that_slack_has_no_turn_for_is_shown_when_it_has() -> None:
@@ -45,11 +45,11 @@ async def test_a_first_card_that_slack_has_no_turn_for_is_shown_when_it_has() ->
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    def door_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerDoor:
-        client = slack_client(str(surface.client.token), surface.client.base_url, tries=0)
+    def door_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantHandlers:
+        client = build_slack_client(str(surface.client.token), surface.client.base_url, tries=0)
         plain = cards_of(surface, redis)
-        return CustomerDoor(
-            surface, replace(plain, client=client, kept=KeptMessages(client, PostedCards(redis), plans=False), pause=pause), SITE
+        return TenantHandlers(
+            surface, replace(plain, client=client, kept=EditableMessages(client, PostedCards(redis), plans=False), pause=pause), SITE
         )
 
     async with slack_side(dress, door_of=door_of) as bot:

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.customers.waits import LET_IN, WHY
-from bot.policy.shares import Limit, Over, Share
-from bot.slack.context import Surface
-from bot.slack.outgoing.waiting import CustomerWaits
-from bot.store.share_waits import ShareWaits
+from bot.cards.customers.waits import LET_IN_ACTION_ID, WAIT_REASONS
+from bot.policy.shares import QuotaLimit, ExceededLimit, Quota
+from bot.slack.context import HandlerContext
+from bot.slack.outgoing.waiting import QuotaNotices
+from bot.store.share_waits import QuotaWaitingList
 from tests.bot.slack.test_customers import cards_of, door_of, dress, reported
 from tests.support.clock import T0, WallClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 
-def listing(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+def listing(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
     """The Slack side that sees what waits."""
-    return replace(dress(surface, redis), waits=ShareWaits(redis, WallClock()))
+    return replace(dress(surface, redis), waits=QuotaWaitingList(redis, WallClock()))
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ async def bot() -> AsyncIterator[Behind]:
 
 async def test_who_waits_is_told_once_when_it_goes_on(bot: Behind) -> None:
     incident, thread = await reported(bot)
-    waiting = CustomerWaits(cards_of(bot.surface, bot.redis))
-    [item] = await bot.inbox.peek(incident)
-    origin = await bot.inbox.origin(incident)
+    waiting = QuotaNotices(cards_of(bot.surface, bot.redis))
+    [item] = await bot.inbox.list_waiting(incident)
+    origin = await bot.inbox.get_origin(incident)
     assert origin
     for _ in range(2):
-        await waiting.tell(origin, item, Over(Limit.MENTIONS, T0), Share(mentions_per_hour=7))
+        await waiting.post_notice(origin, item, ExceededLimit(QuotaLimit.MENTIONS, T0), Quota(mentions_per_hour=7))
     told = [row for row in bot.slack.thread(ACME, thread) if "7 Mal in einer Stunde" in str(row["text"])]
     assert len(told) == 1
     assert "um 03:10 UTC von selbst weiter" in str(told[0]["text"])
@@ -52,7 +52,7 @@ async def storm(bot: Behind, count: int) -> list[str]:
     assert waits
     incidents = [(await reported(bot, f"@rackmedic job {4711 + n} hangs on gpu-017"))[0] for n in range(count)]
     for incident in incidents:
-        await waits.note("acme", incident, Over(Limit.MENTIONS, T0))
+        await waits.add_incident("acme", incident, ExceededLimit(QuotaLimit.MENTIONS, T0))
     bot.woken.clear()
     return incidents
 
@@ -66,7 +66,7 @@ async def home_of(bot: Behind, user: str) -> str:
 
 async def press_at_home(bot: Behind, user: str) -> str:
     """On the tab as it was drawn last."""
-    await bot.slack.click_view(user, str((bot.slack.home(user) or {})["id"]), LET_IN)
+    await bot.slack.click_view(user, str((bot.slack.home(user) or {})["id"]), LET_IN_ACTION_ID)
     await bot.settled()
     return json.dumps(bot.slack.home(user), ensure_ascii=False)
 
@@ -79,8 +79,8 @@ async def test_a_storm_of_a_customer_is_one_line_on_the_home_tab_and_hides_nothi
     assert shown.count("*acme*: 3 reports wait, the oldest since") == 1
     assert "job 4711 hangs on gpu-017" in shown
     assert "used up; it goes on by itself at 03:10:00 UTC" in shown
-    assert shown.count(LET_IN) == 1
-    mine = await bot.inbox.find(TEAM, OPS, ours)
+    assert shown.count(LET_IN_ACTION_ID) == 1
+    mine = await bot.inbox.find_incident(TEAM, OPS, ours)
     assert mine
     assert mine in shown
     assert not [incident for incident in incidents[1:] if incident in shown]
@@ -93,7 +93,7 @@ async def test_where_only_a_report_waits_the_list_does_not_say_that_nothing_is_o
     assert "Nothing is open" not in answer
     assert incident in answer
     assert bot.surface.waits
-    await bot.surface.waits.begun("acme", incident)
+    await bot.surface.waits.remove_incident("acme", incident)
     assert "report waits" not in str((await bot.slack.command("olga", OPS, "/rackmedic", "status")).payload)
 
 
@@ -104,9 +104,9 @@ async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> 
     assert bot.woken == [first]
     assert bot.surface.waits
     assert [await bot.surface.waits.is_let_in(one) for one in (first, second)] == [True, False]
-    await bot.surface.waits.begun("acme", first)
+    await bot.surface.waits.remove_incident("acme", first)
     await home_of(bot, "olga")
-    await bot.surface.waits.begun("acme", second)
+    await bot.surface.waits.remove_incident("acme", second)
     assert "That report waits no more" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
 
@@ -116,7 +116,7 @@ async def test_and_below_what_a_mention_lists_in_the_channel(bot: Behind) -> Non
     thread = await bot.slack.say("olga", OPS, "@rackmedic status")
     await bot.settled()
     [listed] = [row for row in bot.slack.thread(OPS, thread) if row.get("bot_id")]
-    await bot.slack.click("anton", str(listed["ts"]), LET_IN)
+    await bot.slack.click("anton", str(listed["ts"]), LET_IN_ACTION_ID)
     await bot.settled()
     assert bot.woken == [incident]
     assert any("begins now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
@@ -129,10 +129,10 @@ async def test_nobody_of_a_customer_no_guest_and_no_stranger_lets_anything_in(bo
     [listed] = [row for row in bot.slack.thread(OPS, thread) if row.get("bot_id")]
     bot.slack.ws.channel(OPS).members.extend(bot.slack.ws.user(who).id for who in ("gus", "carla"))
     for who in ("gus", "carla"):
-        await bot.slack.click(who, str(listed["ts"]), LET_IN)
+        await bot.slack.click(who, str(listed["ts"]), LET_IN_ACTION_ID)
         await bot.settled()
     bot.slack.share(OPS)
-    await bot.slack.click("olga", str(listed["ts"]), LET_IN)
+    await bot.slack.click("olga", str(listed["ts"]), LET_IN_ACTION_ID)
     await bot.settled()
     assert bot.woken == []
     assert bot.surface.waits
@@ -140,4 +140,4 @@ async def test_nobody_of_a_customer_no_guest_and_no_stranger_lets_anything_in(bo
 
 
 def test_every_limit_has_its_words() -> None:
-    assert set(WHY) == set(Limit)
+    assert set(WAIT_REASONS) == set(QuotaLimit)

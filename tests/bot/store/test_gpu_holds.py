@@ -5,30 +5,30 @@ import asyncio
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.gpu_holds import RedisHolds
+from bot.store.gpu_holds import RedisGpuReservations
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
 
 async def test_a_host_has_one_holder_among_all_processes(redis: Redis) -> None:
-    one, other = RedisHolds(redis), RedisHolds(redis)
-    tokens = await asyncio.gather(*(holds.take("gpu-001", 60) for holds in (one, other, one, other)))
+    one, other = RedisGpuReservations(redis), RedisGpuReservations(redis)
+    tokens = await asyncio.gather(*(holds.reserve_host("gpu-001", 60) for holds in (one, other, one, other)))
     (token,) = filter(None, tokens)
-    assert await other.take("gpu-002", 60)
-    await other.give("gpu-001", "somebody else's")
-    assert await other.take("gpu-001", 60) is None
-    await one.give("gpu-001", token)
-    assert await other.take("gpu-001", 60)
+    assert await other.reserve_host("gpu-002", 60)
+    await other.release_host("gpu-001", "somebody else's")
+    assert await other.reserve_host("gpu-001", 60) is None
+    await one.release_host("gpu-001", token)
+    assert await other.reserve_host("gpu-001", 60)
 
 
 async def test_a_dead_holder_loses_the_host(redis: Redis) -> None:
-    assert await RedisHolds(redis).take("gpu-001", 600)
+    assert await RedisGpuReservations(redis).reserve_host("gpu-001", 600)
     assert 0 < await redis.pttl("rm:gpus:gpu-001") <= 600_000
 
 
 async def test_a_store_that_is_down_gives_no_host_away() -> None:
     server = FakeServer()
     server.connected = False
-    holds = RedisHolds(FakeAsyncRedis(server=server))
-    assert await holds.take("gpu-001", 60) is None
-    await holds.give("gpu-001", "token")
+    holds = RedisGpuReservations(FakeAsyncRedis(server=server))
+    assert await holds.reserve_host("gpu-001", 60) is None
+    await holds.release_host("gpu-001", "token")

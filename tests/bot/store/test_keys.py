@@ -8,21 +8,21 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.desk.desk import Desk
+from bot.desk.desk import Dispatcher
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import timers_after
+from bot.desk.sweeper import plan_timers
 from bot.slack.outgoing.posts import PostedCards
-from bot.store.gpu_holds import RedisHolds
-from bot.store.keys import DIRECT, LEDGER, TABLE, THREADS, Names
-from bot.store.model_costs import RedisBook
+from bot.store.gpu_holds import RedisGpuReservations
+from bot.store.keys import DIRECT_MESSAGE_KEYS, LEDGER_KEY_PREFIX, KEY_TABLE, THREAD_KEY_PREFIX, RedisKeys
+from bot.store.model_costs import RedisSpendStore
 from graph.memory.checkpoint import RedisSaver
-from graph.model.reasoner import Spent
+from graph.model.reasoner import ModelSpend
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Site, hung, well
 from tests.support.fakes_bot import slack_side
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
-from tools.ledger.book import Book
+from tools.ledger.book import LedgerReader
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def keys_of(redis: Redis) -> list[str]:
 
 def rows_of(key: str) -> list[str]:
     """The rows of the table that name this key; the most exact one first."""
-    forms = [row.form for row in TABLE if re.fullmatch(re.escape(row.form).replace(r"\*", "[^{}]+?"), key)]
+    forms = [row.form for row in KEY_TABLE if re.fullmatch(re.escape(row.form).replace(r"\*", "[^{}]+?"), key)]
     return sorted(forms, key=len, reverse=True)
 
 
@@ -48,8 +48,8 @@ async def test_what_an_incident_and_its_repair_leave_in_redis_stands_in_the_tabl
     office = Office(redis, site)
     incident = await office.mention()
     await office.approve(incident, "drain_node")
-    await office.index.tell("apr-1", "card", "shown")
-    await RedisBook(redis).add(incident, Spent(1, 1, 1, 0.1))
+    await office.index.record_shown_news("apr-1", "card", "shown")
+    await RedisSpendStore(redis).add_spend(incident, ModelSpend(1, 1, 1, 0.1))
     keys = await keys_of(redis)
     assert {"rm:actions:due", f"rm:incident:{{{incident}}}:spent"} <= set(keys)
     assert [key for key in keys if not rows_of(key)] == []
@@ -62,15 +62,15 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
         seen.update(await keys_of(redis))
 
     inbox, cards = Inbox(redis, clock), PostedCards(redis)
-    desk = Desk(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=timers_after)
-    incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
-    await RedisHolds(redis).take("n1", 60)
+    desk = Dispatcher(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=plan_timers)
+    incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
+    await RedisGpuReservations(redis).reserve_host("n1", 60)
     await cards.set(incident, "living", "1.0")
-    async with cards.alone(incident, "living"):
+    async with cards.hold_lock(incident, "living"):
         await look("alone")
-    await desk.advance(incident)
+    await desk.process_incident(incident)
     await look("end")
-    assert {Names().lease(incident), Names().gpus("n1"), Names().alone(incident, "living"), Names().of(incident, "timers")} <= seen
+    assert {RedisKeys().lease_key(incident), RedisKeys().gpu_reservation_key("n1"), RedisKeys().card_lock_key(incident, "living"), RedisKeys().incident_key(incident, "timers")} <= seen
     assert [key for key in seen if not rows_of(key)] == []
 
 
@@ -81,13 +81,13 @@ async def test_what_a_direct_message_leaves_in_redis_stands_in_the_table_and_goe
         await bot.settled()
         keys = [key for key in await keys_of(bot.redis) if key.startswith("rm:direct:")]
         assert [key for key in keys if not rows_of(key)] == []
-        assert [key for key in keys if await bot.redis.ttl(key) == -1] == [DIRECT.fence]
+        assert [key for key in keys if await bot.redis.ttl(key) == -1] == [DIRECT_MESSAGE_KEYS.fence]
         assert len(keys) == 7
 
 
 def test_the_rooms_below_spell_their_keys_as_the_table_says() -> None:
     redis = FakeAsyncRedis()
-    assert RedisSaver(redis)._prefix == THREADS
-    assert Book(redis, b"0" * 32, SetClock())._prefix == LEDGER
-    assert rows_of(f"{THREADS}:{{inc-1}}:index")
-    assert rows_of(f"{LEDGER}apr:1")
+    assert RedisSaver(redis)._prefix == THREAD_KEY_PREFIX
+    assert LedgerReader(redis, b"0" * 32, SetClock())._prefix == LEDGER_KEY_PREFIX
+    assert rows_of(f"{THREAD_KEY_PREFIX}:{{inc-1}}:index")
+    assert rows_of(f"{LEDGER_KEY_PREFIX}apr:1")

@@ -8,12 +8,12 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.run.lessons import Following
-from bot.slack.lessons.teaching import TeachingBoard
-from bot.store.keys import LESSONS
-from bot.store.lessons import Lessons
-from graph.report import RecalledLesson, Report
-from kb.history.index import History
+from bot.run.lessons import LessonFollower
+from bot.slack.lessons.teaching import LessonObserver
+from bot.store.keys import LESSONS_KEY
+from bot.store.lessons import LessonStore
+from graph.report import MatchedLesson, Report
+from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson, LessonState
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_desk import BoardOfList
@@ -27,20 +27,20 @@ async def redis() -> AsyncIterator[Redis]:
 
 
 async def test_a_draft_is_kept_once_and_every_change_is_counted(redis: Redis) -> None:
-    lessons = Lessons(redis)
-    assert await lessons.version() == 0
-    assert [await lessons.offer(a_lesson()) for _ in range(2)] == [True, False]
-    assert await lessons.all() == [a_lesson()]
-    after = await lessons.change("les-4f2a", lambda now: now.model_copy(update={"state": "accepted"}))
-    assert after == await lessons.get("les-4f2a")
-    assert await lessons.version() == 2
-    assert await lessons.change("les-gone", lambda now: now) is None
-    assert (await lessons.change("les-4f2a", lambda now: now), await lessons.version()) == (after, 2)
+    lessons = LessonStore(redis)
+    assert await lessons.get_version() == 0
+    assert [await lessons.add_lesson(a_lesson()) for _ in range(2)] == [True, False]
+    assert await lessons.list_lessons() == [a_lesson()]
+    after = await lessons.update_lesson("les-4f2a", lambda now: now.model_copy(update={"state": "accepted"}))
+    assert after == await lessons.get_lesson("les-4f2a")
+    assert await lessons.get_version() == 2
+    assert await lessons.update_lesson("les-gone", lambda now: now) is None
+    assert (await lessons.update_lesson("les-4f2a", lambda now: now), await lessons.get_version()) == (after, 2)
 
 
 async def test_of_many_at_once_one_settles_it(redis: Redis) -> None:
-    lessons, won = Lessons(redis), []
-    await lessons.offer(a_lesson())
+    lessons, won = LessonStore(redis), []
+    await lessons.add_lesson(a_lesson())
 
     async def settle(by: str, to: LessonState) -> None:
         def first(now: Lesson) -> Lesson:
@@ -49,89 +49,89 @@ async def test_of_many_at_once_one_settles_it(redis: Redis) -> None:
             return now.model_copy(update={"state": to, "by": by})
 
         try:
-            await lessons.change("les-4f2a", first)
+            await lessons.update_lesson("les-4f2a", first)
             won.append(by)
         except ValueError:
             pass
 
     await asyncio.gather(*(settle(f"U{n}", "accepted" if n % 2 else "refused") for n in range(20)))
-    lesson = await lessons.get("les-4f2a")
+    lesson = await lessons.get_lesson("les-4f2a")
     assert lesson
     assert won == [lesson.by]
 
 
 async def test_what_was_accepted_is_never_crowded_out(redis: Redis) -> None:
-    lessons = Lessons(redis, most=4)
+    lessons = LessonStore(redis, most=4)
     for name, state in (("a", "accepted"), ("b", "refused"), ("c", "accepted"), ("d", "draft")):
-        await lessons.offer(a_lesson(name, state=state))
-    assert await lessons.offer(a_lesson("e", state="accepted"))
-    assert await lessons.offer(a_lesson("f", state="accepted"))
-    assert not await lessons.offer(a_lesson("g"))
-    assert [one.id for one in await lessons.all()] == ["a", "c", "e", "f"]
+        await lessons.add_lesson(a_lesson(name, state=state))
+    assert await lessons.add_lesson(a_lesson("e", state="accepted"))
+    assert await lessons.add_lesson(a_lesson("f", state="accepted"))
+    assert not await lessons.add_lesson(a_lesson("g"))
+    assert [one.id for one in await lessons.list_lessons()] == ["a", "c", "e", "f"]
 
 
 async def test_a_row_of_another_version_is_passed_over_and_stays(redis: Redis) -> None:
-    await redis.hset(LESSONS, "les-new", '{"shape": "of tomorrow"}')
-    lessons = Lessons(redis)
-    assert await lessons.all() == []
-    assert await lessons.change("les-new", lambda now: now) is None
-    assert await redis.hexists(LESSONS, "les-new")
+    await redis.hset(LESSONS_KEY, "les-new", '{"shape": "of tomorrow"}')
+    lessons = LessonStore(redis)
+    assert await lessons.list_lessons() == []
+    assert await lessons.update_lesson("les-new", lambda now: now) is None
+    assert await redis.hexists(LESSONS_KEY, "les-new")
 
 
 async def test_a_closed_incident_drafts_one_lesson_however_often_it_is_told(redis: Redis) -> None:
-    lessons, shown, board = Lessons(redis), list[Lesson](), BoardOfList()
+    lessons, shown, board = LessonStore(redis), list[Lesson](), BoardOfList()
     drafts = {"inc-4f2a": a_lesson()}
 
     async def show(lesson: Lesson) -> None:
         shown.append(lesson)
 
-    teaching = TeachingBoard(board, lessons, lambda state, _: drafts[state["id"]], show, SetClock())
+    teaching = LessonObserver(board, lessons, lambda state, _: drafts[state["id"]], show, SetClock())
     report = Report(item="i1", outcome="diagnosed")
-    await teaching.report("inc-4f2a", {**closed(), "lifecycle": "open"}, report)
-    assert (shown, await lessons.all()) == ([], [])
-    await teaching.report("inc-4f2a", closed(), report)
-    await lessons.change("les-4f2a", lambda now: now.model_copy(update={"title": "by a person", "edited": True}))
+    await teaching.publish_report("inc-4f2a", {**closed(), "lifecycle": "open"}, report)
+    assert (shown, await lessons.list_lessons()) == ([], [])
+    await teaching.publish_report("inc-4f2a", closed(), report)
+    await lessons.update_lesson("les-4f2a", lambda now: now.model_copy(update={"title": "by a person", "edited": True}))
     drafts["inc-4f2a"] = a_lesson(label=ECC)
-    await teaching.report("inc-4f2a", closed(), report)
+    await teaching.publish_report("inc-4f2a", closed(), report)
     assert [one.title for one in shown] == [a_lesson().title, "by a person"]
-    assert [one.label for one in await lessons.all()] == [DEAD]
+    assert [one.label for one in await lessons.list_lessons()] == [DEAD]
 
 
 async def test_what_one_process_accepts_another_uses_at_its_next_look_and_drops_when_it_is_retired(redis: Redis) -> None:
-    here, there = Lessons(redis), History()
-    following = Following(Lessons(redis), there, SetClock())
+    here, there = LessonStore(redis), PastIncidentIndex()
+    following = LessonFollower(LessonStore(redis), there, SetClock())
 
     async def found() -> list[str]:
-        await following.once()
-        return [one.lesson for one in await there.similar("job hangs, a GPU is lost")]
+        await following.catch_up()
+        return [one.lesson for one in await there.find_similar("job hangs, a GPU is lost")]
 
-    await here.offer(a_lesson())
+    await here.add_lesson(a_lesson())
     assert await found() == []
     for state, served in (("refused", []), ("accepted", ["les-4f2a"]), ("retired", []), ("draft", [])):
         settled = a_lesson(state=state)
-        await here.change("les-4f2a", lambda _, settled=settled: settled)  # type: ignore[misc]
+        await here.update_lesson("les-4f2a", lambda _, settled=settled: settled)  # type: ignore[misc]
         assert await found() == served, state
 
 
 async def test_a_look_whose_index_was_away_is_made_again(redis: Redis) -> None:
-    await Lessons(redis).offer(a_lesson(state="accepted"))
-    history = History(url="http://127.0.0.1:9")
-    following = Following(Lessons(redis), history, SetClock())
-    await history.similar("a GPU is lost")
-    await following.once()
-    await following.once()
+    await LessonStore(redis).add_lesson(a_lesson(state="accepted"))
+    history = PastIncidentIndex(url="http://127.0.0.1:9")
+    following = LessonFollower(LessonStore(redis), history, SetClock())
+    await history.find_similar("a GPU is lost")
+    await following.catch_up()
+    await following.catch_up()
     assert len(history) == 1
 
 
 async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_retires(redis: Redis) -> None:
-    lessons, shown = Lessons(redis), list[Lesson]()
+    lessons, shown = LessonStore(redis), list[Lesson]()
 
     async def show(lesson: Lesson) -> None:
         shown.append(lesson)
 
-    teaching = TeachingBoard(BoardOfList(), lessons, lambda state, _: None, show, SetClock())
-    await lessons.offer(a_lesson(state="accepted", settled=T0.date()))
-    row = RecalledLesson(lesson="les-4f2a", label=DEAD, incident="inc-4f2a", on="2026-05-03", title="it hangs", score=0.6).model_dump(
+    teaching = LessonObserver(BoardOfList(), lessons, lambda state, _: None, show, SetClock())
+    await lessons.add_lesson(a_lesson(state="accepted", settled=T0.date()))
+    row = MatchedLesson(lesson="les-4f2a", label=DEAD, incident="inc-4f2a", on="2026-05-03", title="it hangs", score=0.6).model_dump(
         mode="json"
     )
     report = Report(item="i1", outcome="diagnosed")
@@ -140,8 +140,8 @@ async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_ret
         state = closed(incident, label=label)
         state["turn"] = {"recalled": [{**row, **recalled}]}
         for _ in range(2):  # a report may be told twice
-            await teaching.report(incident, state, report)
-        kept = await lessons.get("les-4f2a")
+            await teaching.publish_report(incident, state, report)
+        kept = await lessons.get_lesson("les-4f2a")
         assert kept
         return kept
 
@@ -159,14 +159,14 @@ async def test_what_nothing_bears_out_is_retired_by_one_of_two_processes_and_sho
     async def show(lesson: Lesson) -> None:
         shown.append(f"{lesson.id} {lesson.state}")
 
-    await Lessons(redis).offer(a_lesson(state="accepted", settled=T0.date()))
-    both = [Following(Lessons(redis), History(), clock, show) for _ in range(2)]
+    await LessonStore(redis).add_lesson(a_lesson(state="accepted", settled=T0.date()))
+    both = [LessonFollower(LessonStore(redis), PastIncidentIndex(), clock, show) for _ in range(2)]
     for one in both:
-        await one.once()
+        await one.catch_up()
     assert shown == ["les-4f2a accepted"] * 2, "what was settled lately is drawn as it stands when a process begins"
     shown.clear()
     clock.go(days=1500)
     for one in both:
-        await one.once()
+        await one.catch_up()
     assert shown == ["les-4f2a retired"]
-    assert [await one.history.similar("job hangs, a GPU is lost") for one in both] == [[], []]
+    assert [await one.history.find_similar("job hangs, a GPU is lost") for one in both] == [[], []]

@@ -14,16 +14,16 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.run.retention import EVERY, Retention, last_time
-from bot.settings import Settings, load
-from bot.store.closed import ClosedIncidents
-from bot.store.keys import Names
-from bot.store.private_redis import MOST_LOG, rotate_log
-from bot.terminal.doctor import retention_findings
+from bot.run.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
+from bot.settings import Settings, load_settings
+from bot.store.closed import ClosedIncidentStore
+from bot.store.keys import RedisKeys
+from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
+from bot.terminal.doctor import check_retention
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
 from tools.evidence import DirectoryEvidence
-from tools.retention import DAY, kept, outputs
+from tools.retention import DAY_SECONDS, measure_evidence, iter_outputs
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -35,7 +35,7 @@ def logs() -> Iterator[list[structlog.typing.EventDict]]:
 
 
 def settings(folder: Path, **more: str) -> Settings:
-    return load(None, {"RACKMEDIC_DATA_DIR": str(folder), **more})
+    return load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder), **more})
 
 
 class Place:
@@ -44,26 +44,26 @@ class Place:
     def __init__(self, redis: Redis, folder: Path, **more: str) -> None:
         self.redis, self.clock, self.settings = redis, SetClock(), settings(folder, **more)
         self.inbox, self.evidence = Inbox(redis, self.clock), DirectoryEvidence(self.settings.evidence_dir)
-        self.closed = ClosedIncidents(redis)
-        self.retention = Retention(self.settings, self.inbox.open_incidents, self.closed, self.clock)
+        self.closed = ClosedIncidentStore(redis)
+        self.retention = Retention(self.settings, self.inbox.list_open_incidents, self.closed, self.clock)
 
     async def incident(self, name: str, *, closed: bool = False, holds: bool = False) -> str:
         """One with a turn, a stored state and evidence; closed ones go after so many days, unless we hold nodes of theirs."""
-        id_ = (await self.inbox.open(origin(name), name, lambda incident: item(incident, name))).incident
+        id_ = (await self.inbox.open_or_join(origin(name), name, lambda incident: item(incident, name))).incident
         turns = TinyTurns(self.redis)
-        await turns.run(item(id_, name, "close" if closed else "mention"), None)
-        lease = await Leases(self.redis, self.clock).take(id_)
+        await turns.run_turn(item(id_, name, "close" if closed else "mention"), None)
+        lease = await Leases(self.redis, self.clock).acquire(id_)
         assert lease
         keep = None if holds else timedelta(days=self.settings.closed_days)
-        await self.inbox.finish(id_, lease.token, name, "closed" if closed else "open", {}, keep=keep)
+        await self.inbox.finish_item(id_, lease.token, name, "closed" if closed else "open", {}, keep=keep)
         await lease.release()
         return id_
 
     async def stored(self, incident: str, days: float) -> str:
         """An output of the incident, stored so many days ago."""
-        sha = await self.evidence.put(incident, f"{incident} {days} " + os.urandom(64).hex())
-        (file,) = [one.file for one in outputs(self.settings.evidence_dir) if one.sha == sha]
-        at = self.clock.now().timestamp() - days * DAY
+        sha = await self.evidence.put_text(incident, f"{incident} {days} " + os.urandom(64).hex())
+        (file,) = [one.file for one in iter_outputs(self.settings.evidence_dir) if one.sha == sha]
+        at = self.clock.now().timestamp() - days * DAY_SECONDS
         os.utime(file, (at, at))
         return sha
 
@@ -73,9 +73,9 @@ async def test_evidence_of_closed_incidents_goes_after_its_days_and_that_of_open
         place = Place(redis, tmp_path)
         over, running = await place.incident("1.0", closed=True), await place.incident("2.0")
         gone, stays, recent = await place.stored(over, 91), await place.stored(running, 400), await place.stored(over, 89)
-        await place.retention.clear()
-        assert [await place.evidence.get(sha) is not None for sha in (gone, stays, recent)] == [False, True, True]
-        done = last_time(tmp_path)
+        await place.retention.clear_expired()
+        assert [await place.evidence.get_text(sha) is not None for sha in (gone, stays, recent)] == [False, True, True]
+        done = load_last_run(tmp_path)
         assert done is not None
         assert (done.outputs, done.cited > 0) == (1, True)
 
@@ -85,8 +85,8 @@ async def test_too_much_evidence_goes_before_its_days(tmp_path: Path) -> None:
         place = Place(redis, tmp_path, RACKMEDIC_EVIDENCE_GB="0.00000001")
         incident = await place.incident("1.0", closed=True)
         await place.stored(incident, 2)
-        await place.retention.clear()
-        assert kept(place.settings.evidence_dir).outputs == 0
+        await place.retention.clear_expired()
+        assert measure_evidence(place.settings.evidence_dir).outputs == 0
 
 
 async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_pa
 
         retention = Retention(place.settings, nobody, place.closed, place.clock)
         with pytest.raises(RedisGone):
-            await retention.clear()
-        assert kept(place.settings.evidence_dir).outputs == 1
+            await retention.clear_expired()
+        assert measure_evidence(place.settings.evidence_dir).outputs == 1
 
 
 async def test_it_is_done_once_an_hour_by_whichever_process_comes_first_and_by_itself(tmp_path: Path) -> None:
     async with FakeAsyncRedis() as redis:
         one, other = Place(redis, tmp_path), Place(redis, tmp_path)
-        assert await one.retention.clear()
-        assert await other.retention.clear() is None
+        assert await one.retention.clear_expired()
+        assert await other.retention.clear_expired() is None
         rounds = 0
 
         async def hours(seconds: float) -> None:
@@ -119,11 +119,11 @@ async def test_it_is_done_once_an_hour_by_whichever_process_comes_first_and_by_i
 
         await other.stored("inc-1", 400)
         with pytest.raises(asyncio.CancelledError):
-            await Retention(other.settings, other.inbox.open_incidents, other.closed, other.clock, pause=hours).run()
-        done = last_time(tmp_path)
+            await Retention(other.settings, other.inbox.list_open_incidents, other.closed, other.clock, pause=hours).run()
+        done = load_last_run(tmp_path)
         assert done is not None
-        assert done.at == other.clock.now().timestamp() - EVERY
-        assert kept(other.settings.evidence_dir).outputs == 0
+        assert done.at == other.clock.now().timestamp() - CLEAR_INTERVAL_SECONDS
+        assert measure_evidence(other.settings.evidence_dir).outputs == 0
 
 
 async def test_closed_incidents_past_their_megabytes_go_longest_closed_first_and_open_ones_never(real_redis: Redis, tmp_path: Path) -> None:
@@ -131,42 +131,42 @@ async def test_closed_incidents_past_their_megabytes_go_longest_closed_first_and
     running = await place.incident("0.0")
     closed = [await place.incident(f"{n}.0", closed=True) for n in range(1, 5)]
     for n, incident in enumerate(closed):
-        await real_redis.expire(Names().of(incident), 1000 + n)
-    rows = {row.incident: row for row in await place.closed.all()}
+        await real_redis.expire(RedisKeys().incident_key(incident), 1000 + n)
+    rows = {row.incident: row for row in await place.closed.list_closed_incidents()}
     assert set(rows) == set(closed)
-    gone = await place.closed.trim(rows[closed[2]].bytes + rows[closed[3]].bytes)
+    gone = await place.closed.trim_to_bytes(rows[closed[2]].bytes + rows[closed[3]].bytes)
     assert gone == 2
-    left = {row.incident for row in await place.closed.all()}
+    left = {row.incident for row in await place.closed.list_closed_incidents()}
     assert left == set(closed[2:])
-    assert await place.closed.trim(0) == 2
-    assert await place.inbox.find("T", "C", "1.0") is None
-    assert await place.inbox.find("T", "C", "0.0") == running
+    assert await place.closed.trim_to_bytes(0) == 2
+    assert await place.inbox.find_incident("T", "C", "1.0") is None
+    assert await place.inbox.find_incident("T", "C", "0.0") == running
     assert [key async for key in real_redis.scan_iter(match="rm:thread:*") if running.encode() not in key] == []
 
 
 async def test_a_closed_incident_that_lives_again_is_not_forgotten(real_redis: Redis, tmp_path: Path) -> None:
     place = Place(real_redis, tmp_path)
     incident = await place.incident("1.0", closed=True)
-    await place.inbox.open(origin("1.0"), "again", lambda of: item(of, "again", "reply"))
-    assert await place.closed.trim(0) == 0
-    assert [one.id for one in await place.inbox.peek(incident)] == ["again"]
+    await place.inbox.open_or_join(origin("1.0"), "again", lambda of: item(of, "again", "reply"))
+    assert await place.closed.trim_to_bytes(0) == 0
+    assert [one.id for one in await place.inbox.list_waiting(incident)] == ["again"]
 
 
 async def test_a_closed_incident_whose_nodes_we_hold_is_never_forgotten_to_make_room(real_redis: Redis, tmp_path: Path) -> None:
     place = Place(real_redis, tmp_path)
     incident = await place.incident("1.0", closed=True, holds=True)
     await place.incident("2.0", closed=True)
-    assert await place.closed.trim(0) == 1
-    assert (await place.inbox.find("T", "C", "1.0"), await place.inbox.held_incidents()) == (incident, [incident])
+    assert await place.closed.trim_to_bytes(0) == 1
+    assert (await place.inbox.find_incident("T", "C", "1.0"), await place.inbox.list_drained_incidents()) == (incident, [incident])
 
 
 def test_a_long_log_of_the_private_redis_is_put_aside_once(tmp_path: Path) -> None:
     log = tmp_path / "redis.log"
     assert not rotate_log(tmp_path)
-    log.write_bytes(b"x" * MOST_LOG)
+    log.write_bytes(b"x" * MAX_LOG_BYTES)
     assert not rotate_log(tmp_path)
     for text in (b"1", b"2"):
-        log.write_bytes(text * (MOST_LOG + 1))
+        log.write_bytes(text * (MAX_LOG_BYTES + 1))
         assert rotate_log(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["redis.log.1"]
 
@@ -175,14 +175,14 @@ async def test_doctor_says_how_much_is_kept_and_what_is_wrong_with_that(tmp_path
     async with FakeAsyncRedis() as redis:
         place = Place(redis, tmp_path)
         now = place.clock.now().timestamp()
-        assert retention_findings(place.settings, now)[0].says.startswith("none yet")
+        assert check_retention(place.settings, now)[0].says.startswith("none yet")
         running = await place.incident("1.0")
         await place.stored(running, 12)
-        (well,) = retention_findings(place.settings, now)
+        (well,) = check_retention(place.settings, now)
         assert (well.state, "the oldest 12 days of at most 90" in well.says) == ("ok", True)
         await place.stored(running, 120)
-        (never,) = retention_findings(place.settings, now)
+        (never,) = check_retention(place.settings, now)
         assert (never.state, "rackmedic serve" in never.mend) == ("warn", True)
-        await place.retention.clear()
-        (cited,) = retention_findings(place.settings, now)
+        await place.retention.clear_expired()
+        (cited,) = check_retention(place.settings, now)
         assert (cited.state, "open incidents cite" in cited.says) == ("warn", True)

@@ -5,39 +5,39 @@ import asyncio
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.slack_turns import SlackTurns
+from bot.store.slack_turns import SlackRateSlots
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 EACH = 60.0
 
 
 async def test_nobody_queues_until_somebody_was_refused(redis: Redis) -> None:
-    one, other = SlackTurns(redis), SlackTurns(redis)
-    assert not await other.crowded("chat.update")
-    await one.rest("chat.update", 30, EACH)
-    assert await other.crowded("chat.update")
-    assert not await other.crowded("chat.postMessage:C1")
+    one, other = SlackRateSlots(redis), SlackRateSlots(redis)
+    assert not await other.is_rate_limited("chat.update")
+    await one.apply_retry_after("chat.update", 30, EACH)
+    assert await other.is_rate_limited("chat.update")
+    assert not await other.is_rate_limited("chat.postMessage:C1")
 
 
 async def test_all_processes_take_turns_from_one_row_after_the_rest(redis: Redis) -> None:
-    one, other = SlackTurns(redis), SlackTurns(redis)
-    await one.rest("chat.update", 30, EACH)
-    turns = sorted(await asyncio.gather(*(row.take("chat.update", EACH) for row in (one, other, one, other))))
+    one, other = SlackRateSlots(redis), SlackRateSlots(redis)
+    await one.apply_retry_after("chat.update", 30, EACH)
+    turns = sorted(await asyncio.gather(*(row.reserve_slot("chat.update", EACH) for row in (one, other, one, other))))
     assert [round(turn / 10) for turn in turns] == [3, 9, 15, 21]
     assert 0 < await redis.pttl("rm:turns:chat.update") <= 330_000
 
 
 async def test_a_shorter_rest_brings_no_turn_nearer(redis: Redis) -> None:
-    row = SlackTurns(redis)
-    await row.rest("chat.update", 300, EACH)
-    await row.rest("chat.update", 1, EACH)
-    assert await row.take("chat.update", EACH) > 200
+    row = SlackRateSlots(redis)
+    await row.apply_retry_after("chat.update", 300, EACH)
+    await row.apply_retry_after("chat.update", 1, EACH)
+    assert await row.reserve_slot("chat.update", EACH) > 200
 
 
 async def test_a_store_that_is_away_holds_nobody_back() -> None:
     server = FakeServer()
-    row = SlackTurns(FakeAsyncRedis(server=server))
+    row = SlackRateSlots(FakeAsyncRedis(server=server))
     server.connected = False
-    await row.rest("chat.update", 30, EACH)
-    assert not await row.crowded("chat.update")
-    assert await row.take("chat.update", EACH) == 0.0
+    await row.apply_retry_after("chat.update", 30, EACH)
+    assert not await row.is_rate_limited("chat.update")
+    assert await row.reserve_slot("chat.update", EACH) == 0.0

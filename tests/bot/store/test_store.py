@@ -36,10 +36,10 @@ asyncio.run(main())
 
 async def test_without_url_and_server_it_is_memory_and_says_so(tmp_path: Path) -> None:
     store = await open_store(None, tmp_path, path=str(tmp_path))
-    assert store.forgets
+    assert store.is_memory_only
     assert store.url is None
     assert "nothing survives exit" in store.describe()
-    assert not (await store.durability()).survives
+    assert not (await store.get_durability()).is_durable
     await store.redis.set("a", 1)
     assert await store.redis.get("a") == b"1"
     await store.aclose()
@@ -57,8 +57,8 @@ async def test_five_hundred_calls_in_one_moment_wait_for_a_connection_instead_of
 @needs_server
 async def test_a_private_server_is_durable_and_stops_with_us(tmp_path: Path) -> None:
     store = await open_store(None, tmp_path / "data")
-    durability = await store.durability()
-    assert durability.survives
+    durability = await store.get_durability()
+    assert durability.is_durable
     assert (durability.kind, durability.appendfsync, durability.eviction) == ("private", "always", "noeviction")
     await store.redis.set("kept", "yes")
     await store.aclose()
@@ -130,8 +130,8 @@ async def test_a_server_that_cannot_start_says_where_to_look(tmp_path: Path) -> 
 
 async def test_a_server_by_url_tells_what_is_not_durable_about_it(redis_server: RealServer, real_redis: Redis) -> None:
     store = await open_store(redis_server.url, None)
-    durability = await store.durability()
-    assert not durability.survives
+    durability = await store.get_durability()
+    assert not durability.is_durable
     assert durability.problems == ("appendfsync is no: set it to always",)
     assert store.url == redis_server.url
     await store.aclose()

@@ -11,12 +11,12 @@ from redis.asyncio import Redis
 
 from bot.refusal import Refusal
 from bot.run.health import Health
-from bot.run.patience import over_store
-from bot.settings import load
-from bot.store.keys import FIXED, PREFIX, VERSION
+from bot.run.patience import run_with_store
+from bot.settings import load_settings
+from bot.store.keys import FIXED_KEYS, KEY_PREFIX, VERSION_KEY
 from bot.store.store import Store, WrongStoreVersion, open_store
-from bot.store.version import BEFORE, STORE_VERSION
-from graph.report import FileRead
+from bot.store.version import PREVIOUS_STORE_VERSION, STORE_VERSION
+from graph.report import FileReadResult
 from graph.state import Evidence
 from tests.support.fakes_actions import BOB, Office, Site, hung, well
 from tests.support.redis_server import RealServer
@@ -50,20 +50,20 @@ async def test_new_store_gets_the_version_and_opens_again(real_redis: Redis, red
     for _ in range(2):
         store = await open_store(redis_server.url, None)
         await store.aclose()
-        assert await real_redis.get(VERSION) == OURS
+        assert await real_redis.get(VERSION_KEY) == OURS
         await seed_mention(real_redis)
 
 
 async def test_store_in_memory_is_new(tmp_path: Path) -> None:
     store = await open_store(None, None)
-    assert await store.redis.get(VERSION) == OURS
+    assert await store.redis.get(VERSION_KEY) == OURS
     await store.aclose()
 
 
 async def test_keys_of_other_programs_are_no_data_of_ours(real_redis: Redis, redis_server: RealServer) -> None:
-    await real_redis.mset({"celery": "1", "rmx:due": "1", f"{PREFIX}": "1"})
+    await real_redis.mset({"celery": "1", "rmx:due": "1", f"{KEY_PREFIX}": "1"})
     await (await open_store(redis_server.url, None)).aclose()
-    assert await real_redis.get(VERSION) == OURS
+    assert await real_redis.get(VERSION_KEY) == OURS
 
 
 async def test_many_processes_that_start_at_once_on_an_empty_store_all_open_it(real_redis: Redis, redis_server: RealServer) -> None:
@@ -73,13 +73,13 @@ async def test_many_processes_that_start_at_once_on_an_empty_store_all_open_it(r
         await store.aclose()
 
     await asyncio.gather(*(start() for _ in range(20)))
-    assert await real_redis.mget(VERSION, "rm:fence") == [OURS, b"20"]
+    assert await real_redis.mget(VERSION_KEY, "rm:fence") == [OURS, b"20"]
 
 
 @needs_server
 async def test_two_processes_that_start_at_once_on_an_empty_folder_both_open_it(tmp_path: Path) -> None:
     stores = await asyncio.gather(*(open_store(None, tmp_path) for _ in range(2)))
-    assert [await store.redis.get(VERSION) for store in stores] == [OURS, OURS]
+    assert [await store.redis.get(VERSION_KEY) for store in stores] == [OURS, OURS]
     for store in stores:
         await store.aclose()
 
@@ -89,7 +89,7 @@ async def test_another_version_is_refused_in_one_line_and_nothing_changes(
     real_redis: Redis, redis_server: RealServer, version: bytes
 ) -> None:
     await seed_mention(real_redis)
-    await real_redis.set(VERSION, version)
+    await real_redis.set(VERSION_KEY, version)
     before = await dump(real_redis)
     with pytest.raises(WrongStoreVersion, match=r"has the store version .* and this RackMedic reads 2 alone") as refused:
         await open_store(redis_server.url, None)
@@ -101,17 +101,17 @@ async def test_another_version_is_refused_in_one_line_and_nothing_changes(
 
 async def test_the_version_before_is_raised_and_its_data_stays(real_redis: Redis, redis_server: RealServer) -> None:
     await seed_mention(real_redis)
-    await real_redis.set(VERSION, str(BEFORE))
+    await real_redis.set(VERSION_KEY, str(PREVIOUS_STORE_VERSION))
     before = await dump(real_redis)
     await (await open_store(redis_server.url, None)).aclose()
-    assert await real_redis.get(VERSION) == OURS
-    await real_redis.set(VERSION, str(BEFORE))
+    assert await real_redis.get(VERSION_KEY) == OURS
+    await real_redis.set(VERSION_KEY, str(PREVIOUS_STORE_VERSION))
     assert await dump(real_redis) == before
 
 
 def test_rows_of_the_version_before_claim_nothing() -> None:
     """What they lack has a default: no owner of a log, and nothing that was not understood."""
-    read = FileRead.model_validate({"name": "rank0.log", "size": 12})
+    read = FileReadResult.model_validate({"name": "rank0.log", "size": 12})
     assert (read.recognised, read.not_understood, read.foreign) == (True, 0, "")
     line = Evidence.model_validate(
         {"host": "n1", "check": "joblog", "key": "job.error", "device": "", "line": "x", "says": "x", "time": None, "sha256": ""}
@@ -130,7 +130,7 @@ async def test_data_without_a_version_is_refused_and_nothing_changes(
     assert await dump(real_redis) == before
 
 
-@pytest.mark.parametrize("key", FIXED)
+@pytest.mark.parametrize("key", FIXED_KEYS)
 async def test_each_key_without_an_id_shows_that_there_is_data(real_redis: Redis, redis_server: RealServer, key: str) -> None:
     await real_redis.set(key, "anything")
     with pytest.raises(WrongStoreVersion):
@@ -139,12 +139,12 @@ async def test_each_key_without_an_id_shows_that_there_is_data(real_redis: Redis
 
 async def test_a_refusal_touches_no_key_but_the_version_and_those_without_an_id(real_redis: Redis, redis_server: RealServer) -> None:
     await seed_mention(real_redis)
-    allowed = [VERSION, *FIXED]
+    allowed = [VERSION_KEY, *FIXED_KEYS]
     await real_redis.acl_setuser("narrow", enabled=True, reset=True, passwords=["+secret"], categories=["+@all"], keys=allowed)
     try:
         for version in ("", "3"):
             if version:
-                await real_redis.set(VERSION, version)
+                await real_redis.set(VERSION_KEY, version)
             with pytest.raises(WrongStoreVersion):
                 await open_store(redis_server.url.replace("unix://", "unix://narrow:secret@"), None)
     finally:
@@ -156,7 +156,7 @@ async def unversioned(tmp_path: Path) -> Path:
     """A data folder whose private Redis holds data without a version."""
     store = await open_store(None, tmp_path)
     await seed_mention(store.redis)
-    await store.redis.delete(VERSION)
+    await store.redis.delete(VERSION_KEY)
     await store.aclose()
     return tmp_path
 
@@ -178,7 +178,7 @@ async def test_a_private_folder_without_a_version_is_refused_by_its_name(unversi
 async def test_no_process_starts_on_a_store_without_a_version(unversioned: Path) -> None:
     before, environ = written(unversioned), {"RACKMEDIC_DATA_DIR": str(unversioned)}
     with pytest.raises(Refusal, match="holds data without a store version") as refused:
-        await over_store(load(environ=environ), Health(), asyncio.Event(), never)
+        await run_with_store(load_settings(environ=environ), Health(), asyncio.Event(), never)
     assert refused.value.code == 2
     for words in (("status",), ("stop", "now"), ("audit", "verify")):
         ran = await asyncio.to_thread(rackmedic, *words, environ=environ)

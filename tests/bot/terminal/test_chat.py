@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.channels import NOT_OURS
+from bot.policy.channels import NOT_FULL_MEMBER_TEXT
 from tests.support.terminal import rackmedic
 
 pytestmark = pytest.mark.slow
@@ -122,7 +122,7 @@ def test_what_destroys_work_takes_two_people_who_may(tmp_path: Path) -> None:
     refused = [line.removeprefix("rackmedic: ") for line in ran.stderr.splitlines() if line.startswith("rackmedic: ")]
     assert len(refused) == 7
     assert ["'you'" in refused[0], "approvers" in refused[1], "'bob'" in refused[5], "already" in refused[6]] == [True] * 4
-    assert refused[2:5] == [NOT_OURS] * 3
+    assert refused[2:5] == [NOT_FULL_MEMBER_TEXT] * 3
 
 
 def test_a_drain_leads_to_the_next_step_and_a_rejection_ends_it(tmp_path: Path) -> None:

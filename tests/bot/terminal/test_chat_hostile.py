@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.refusal import Refusal
-from bot.terminal.piped import LONGEST_LINE, _split
+from bot.terminal.piped import MAX_LINE_BYTES, _split_lines
 from bot.terminal.requests import read_logs
 from tests.support.terminal import ROOT, environment, rackmedic
 
@@ -20,7 +20,7 @@ CASE = "profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {text: job 4711 
 STRANGE = (
     b"\xff\xfe\xfa what\n/attach a\x00b\n/attach\n/attach /\n/attach /dev/zero\n/wait 99999999999999d\n/wait -1\n/wait NaNh\n"
     b"@priya approve 99999999999999999999\n@\n@priya\n@ approve 1\n\x1b[2J\x1b]0;x\x07\n/\x1b[2Jx\n//\n/\n"
-    + b"a" * (LONGEST_LINE + 9)
+    + b"a" * (MAX_LINE_BYTES + 9)
     + b"\n/help\nwhy?"
 )
 
@@ -78,9 +78,9 @@ def test_lines_are_the_same_however_they_come_and_an_endless_one_is_cut() -> Non
     text = b"a\n\nbb\nccc"
     for size in range(1, 12):
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        assert list(_split(iter(pieces))) == [b"a", b"", b"bb", b"ccc"]
+        assert list(_split_lines(iter(pieces))) == [b"a", b"", b"bb", b"ccc"]
     endless = iter([b"x" * 60_000] * 40 + [b"\nend"])
-    assert [len(line) for line in _split(endless)] == [LONGEST_LINE, 3]
+    assert [len(line) for line in _split_lines(endless)] == [MAX_LINE_BYTES, 3]
 
 
 def test_a_file_that_has_no_size_is_read_to_the_bound_and_no_further(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from bot.terminal.edge import run
+from bot.terminal.edge import run_async_command
 from tests.support.terminal import ROOT, commands, environment, rackmedic, rackmedic_process
 
 pytestmark = pytest.mark.slow
@@ -260,7 +260,7 @@ def test_what_is_cut_off_by_more_than_one_hand_is_interrupted_all_the_same(capsy
         return 0
 
     with pytest.raises(typer.Exit) as end:
-        run(twice)
+        run_async_command(twice)
     assert (end.value.exit_code, capsys.readouterr().err) == (130, "interrupted\n")
 
 
@@ -273,7 +273,7 @@ def test_a_cancellation_that_gets_lost_is_told_again(capsys: pytest.CaptureFixtu
         return 0
 
     with pytest.raises(typer.Exit) as end:
-        run(deaf)
+        run_async_command(deaf)
     assert (end.value.exit_code, capsys.readouterr().err) == (130, "interrupted\n")
 
 

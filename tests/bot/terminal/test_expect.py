@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.catalogues.accelerators import accelerators
+from kb.catalogues.accelerators import load_accelerators
 from tests.support.terminal import rackmedic, rackmedic_process
 
 JOB = ("job", "--sku", "a100-sxm-80", "--gpus", "288", "--params", "39B", "--seq", "2048", "--batch", "1152", "--tp", "8", "--pp", "2")
@@ -56,10 +56,10 @@ def test_a_copy_below_its_link_is_slow() -> None:
 
 def test_the_gpus_are_listed_with_who_states_their_peaks() -> None:
     items = json.loads(rackmedic("expect", "gpus", "--json").stdout)["items"]
-    assert [item["id"] for item in items] == list(accelerators())
+    assert [item["id"] for item in items] == list(load_accelerators())
     assert all(item["sources"][0].startswith("https://") for item in items)
     shown = rackmedic("expect", "gpus").stdout
-    assert all(name in shown for name in accelerators())
+    assert all(name in shown for name in load_accelerators())
 
 
 @pytest.mark.parametrize(

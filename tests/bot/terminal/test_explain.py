@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.pictures.reasons import MOST_STEPS, picture
+from bot.pictures.reasons import MAX_STEPS, render_provenance_chart
 from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import load_settings
 from bot.terminal.explain import ExplainRequest, explain_incident
-from graph.reasoning.contracts import CONTRACTS
+from graph.reasoning.contracts import INVARIANTS
 from graph.reasoning.nodes import ReasonEdge, ReasonGraph, ReasonNode
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ CASE = Path(__file__).parents[2] / "bench" / "cases" / "easy-3.yaml"
 
 
 async def explained(tmp_path: Path, **asked: object) -> int:
-    return await explain_incident(load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)}), ExplainRequest("", CASE, **asked))  # type: ignore[arg-type]  # its options
+    return await explain_incident(load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)}), ExplainRequest("", CASE, **asked))  # type: ignore[arg-type]  # its options
 
 
 async def test_a_case_is_diagnosed_and_explained_and_every_contract_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,14 +27,14 @@ async def test_a_case_is_diagnosed_and_explained_and_every_contract_holds(tmp_pa
     said = capsys.readouterr().out
     assert said.startswith("✓ ")
     assert "proof: " in said
-    assert f"{len(CONTRACTS)} contracts hold." in said
+    assert f"{len(INVARIANTS)} contracts hold." in said
 
 
 async def test_scripts_get_nodes_edges_and_what_was_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await explained(tmp_path, verify=True, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["outcome"]) == (1, "diagnosed")
-    assert found["verified"] == {"held": len(CONTRACTS), "broken": [], "unchecked": []}
+    assert found["verified"] == {"held": len(INVARIANTS), "broken": [], "unchecked": []}
     names = {node["id"] for node in found["nodes"]}
     assert {edge["source"] for edge in found["edges"]} | {edge["target"] for edge in found["edges"]} <= names
 
@@ -66,14 +66,14 @@ def test_a_slip_is_refused_at_once(typed: dict[str, object], says: str) -> None:
 
 async def test_without_the_redis_of_serve_it_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="RACKMEDIC_REDIS_URL"):
-        await explain_incident(load(None, {"RACKMEDIC_REDIS_URL": "redis://127.0.0.1:1/0"}), ExplainRequest("inc-1a2b3c"))
+        await explain_incident(load_settings(None, {"RACKMEDIC_REDIS_URL": "redis://127.0.0.1:1/0"}), ExplainRequest("inc-1a2b3c"))
 
 
 def test_a_picture_of_hostile_words_and_of_hundreds_of_steps_is_bounded() -> None:
     hostile = ReasonNode("p:1", "proposition", "x", label="GPU.<script>", verdict="confirmed", hosts=("n1",))
     steps = tuple(ReasonNode(f"v:{n}", "verification", "<b>&\u202e" * 200, host="n1", check="smi") for n in range(300))
     graph = ReasonGraph("inc-1", "i", "diagnosed", "c", (hostile, *steps), tuple(ReasonEdge(row.id, "p:1", "supports") for row in steps))
-    drawn = picture(graph, {}).decode()
+    drawn = render_provenance_chart(graph, {}).decode()
     assert "<script>" not in drawn
-    assert drawn.count("<rect") < 3 * MOST_STEPS
+    assert drawn.count("<rect") < 3 * MAX_STEPS
     assert len(drawn) < 20_000

@@ -16,9 +16,9 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from bot.cli import app
-from bot.run.logs import LONGEST_FIELD, LONGEST_TRACE, CleanLines, _clean_event, log_field
-from bot.terminal.edge import complain, hand_out, tell
-from bot.terminal.paper import Paper, json_line, paper
+from bot.run.logs import MAX_FIELD_CHARS, MAX_TRACE_CHARS, RedactingFormatter, _clean_event, clean_field
+from bot.terminal.edge import print_error, write_to_stdout, print_text
+from bot.terminal.paper import SafeConsole, format_json_line, open_console
 
 HOSTILE = "a\x1b[2Jb\x1b]0;title\x07c\x1b]8;;http://evil.example\x1b\\d\x9b31me\u202ef\u2066g\u200bh\ufeffi\u2028j\rk\x08l\x00m\x7fn\U000e0041o\ud800p"
 BAD = frozenset("\x1b\x07\x9b\u202e\u2066\u200b\ufeff\u2028\r\x08\x00\x7f\U000e0041\ud800")
@@ -43,7 +43,7 @@ RENDERED: tuple[Any, ...] = (
 @pytest.mark.parametrize("content", RENDERED, ids=["str", "text", "styled", "group", "padded", "markup"])
 @pytest.mark.parametrize("terminal", [False, True])
 def test_paper_shows_what_acts_or_hides(content: Any, terminal: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    paper(whole=True).print(content)
+    open_console(whole=True).print(content)
     said = shown(capsys.readouterr().out)
     assert "‹U+001B›" in said
     if isinstance(content, str) and content.startswith("["):
@@ -54,25 +54,25 @@ def test_a_table_of_hostile_cells_is_a_table(capsys: pytest.CaptureFixture[str])
     table = Table(HOSTILE, "what", title=HOSTILE)
     table.add_row(HOSTILE, Text(HOSTILE, style="red"))
     table.add_row("[red]", "plain")
-    paper(whole=True).print(table)
+    open_console(whole=True).print(table)
     said = shown(capsys.readouterr().out)
     assert "[red]" in said
 
 
 def test_a_coloured_terminal_gets_our_colours_and_no_strangers() -> None:
     out = StringIO()
-    console = Paper(width=200)
+    console = SafeConsole(width=200)
     console.file, console._force_terminal, console._color_system = out, True, None
     console.print(Text("ours", style="red"), Text(HOSTILE))
     assert "‹U+001B›[2J" in out.getvalue()
 
 
 def test_lines_of_words_show_it_too(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(HOSTILE)
-    tell(HOSTILE, err=True)
-    complain(HOSTILE)
-    hand_out(HOSTILE.encode("utf-8", "replace"), text=True)
-    tell(json_line({HOSTILE: [HOSTILE]}))
+    print_text(HOSTILE)
+    print_text(HOSTILE, err=True)
+    print_error(HOSTILE)
+    write_to_stdout(HOSTILE.encode("utf-8", "replace"), text=True)
+    print_text(format_json_line({HOSTILE: [HOSTILE]}))
     said = capsys.readouterr()
     shown(said.out + said.err)
     assert said.out.count("‹U+202E›") == 2
@@ -80,8 +80,8 @@ def test_lines_of_words_show_it_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_that_a_terminal_shows_is_the_same_json() -> None:
     row = {"text": HOSTILE.replace("\ud800", ""), "bidi": "\u202e", "letters": "über 東京"}
-    assert json.loads(shown(json_line(row))) == row
-    assert "東京" in json_line(row)
+    assert json.loads(shown(format_json_line(row))) == row
+    assert "東京" in format_json_line(row)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------------
@@ -175,15 +175,15 @@ VALUES: tuple[Any, ...] = (
 def test_a_field_of_the_log_is_one_bounded_line(value: Any, shape: str) -> None:
     line = shown(written(shape, said=value))
     assert "\n" not in line
-    assert len(line) < 60 * LONGEST_FIELD
+    assert len(line) < 60 * MAX_FIELD_CHARS
 
 
 def test_a_field_that_is_deep_or_endless_ends() -> None:
     deep: Any = "x"
     for _ in range(100):
         deep = [deep]
-    assert len(str(log_field(deep))) < 2 * LONGEST_FIELD
-    assert len(str(log_field("y" * 10**6))) < LONGEST_FIELD + 10
+    assert len(str(clean_field(deep))) < 2 * MAX_FIELD_CHARS
+    assert len(str(clean_field("y" * 10**6))) < MAX_FIELD_CHARS + 10
 
 
 def test_a_name_of_a_field_and_the_event_itself_are_cleaned() -> None:
@@ -195,7 +195,7 @@ def test_a_traceback_cannot_pose_as_a_line_of_the_log() -> None:
     line = shown(written("console", exception=f"Traceback:\n{HOSTILE}\nERROR root forged"))
     assert "\nERROR" not in line
     record = logging.LogRecord("slack", logging.ERROR, "f", 1, "got %s\nERROR root forged", (HOSTILE,), None)
-    said = shown(CleanLines("%(levelname)s %(name)s %(message)s").format(record))
+    said = shown(RedactingFormatter("%(levelname)s %(name)s %(message)s").format(record))
     assert "\nERROR" not in said
     long = logging.LogRecord("slack", logging.ERROR, "f", 1, "z" * 10**6, (), None)
-    assert len(CleanLines("%(message)s").format(long)) < LONGEST_TRACE + 10
+    assert len(RedactingFormatter("%(message)s").format(long)) < MAX_TRACE_CHARS + 10

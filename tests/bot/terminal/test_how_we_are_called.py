@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.terminal.conversation import LastWord, ids_of_us, without_us
+from bot.terminal.conversation import ThreadSpeakers, find_bot_ids, strip_bot_mention
 from bot.terminal.replies import ThreadReply
-from graph.state import Incident
+from graph.state import IncidentState
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 
@@ -25,16 +25,16 @@ NOW = datetime(2026, 5, 20, tzinfo=UTC)
     ],
 )
 def test_our_own_mention_is_taken_out_where_it_only_calls_us(text: str, left: str) -> None:
-    assert without_us(text) == left
+    assert strip_bot_mention(text) == left
 
 
 def test_whom_the_first_message_calls_is_us() -> None:
-    assert without_us("<@W12345> status", {"w12345"}) == "status"
-    assert ids_of_us("<@W12345> status") == frozenset()
+    assert strip_bot_mention("<@W12345> status", {"w12345"}) == "status"
+    assert find_bot_ids("<@W12345> status") == frozenset()
 
 
 def test_a_mention_of_ours_calls_nobody_else() -> None:
-    here = LastWord().heard(ThreadReply(by="priya", text="<@U0RACKMED> status"), Incident(), NOW)
+    here = ThreadSpeakers().record_reply(ThreadReply(by="priya", text="<@U0RACKMED> status"), IncidentState(), NOW)
     assert (here.mentioned, here.called) == (True, "")
-    there = LastWord().heard(ThreadReply(by="priya", text="<@U0OLGA77> status?"), Incident(), NOW)
+    there = ThreadSpeakers().record_reply(ThreadReply(by="priya", text="<@U0OLGA77> status?"), IncidentState(), NOW)
     assert (there.mentioned, there.called) == (False, "first")

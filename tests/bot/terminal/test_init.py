@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import load_settings
 from bot.terminal.examination.finding import Finding
-from bot.terminal.setup.begin import begin
-from bot.terminal.setup.files import inventory_of, texts
-from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, refused, template
-from bot.terminal.setup.remaining import remaining
+from bot.terminal.setup.begin import run_init
+from bot.terminal.setup.files import build_inventory, render_site_files
+from bot.terminal.setup.questions import QUESTIONS, Answers, Question, get_default, find_answer_problem, render_answers_template
+from bot.terminal.setup.remaining import list_remaining_steps
 from tests.support.terminal import ROOT, environment, rackmedic
 from tools.inventory.hosts import parse_inventory
 
@@ -27,7 +27,7 @@ SAID = {"hosts": "gpu-[001-004]", "controller": "ctl-1", "channel": "C0GPUINC", 
 
 
 def answers(folder: Path, **said: str) -> Answers:
-    return {question.id: default_of(question, str(folder)) for question in QUESTIONS} | said
+    return {question.id: get_default(question, str(folder)) for question in QUESTIONS} | said
 
 
 class Somebody:
@@ -46,9 +46,9 @@ class Somebody:
 async def test_a_person_answers_and_the_bot_can_be_started_with_what_was_written(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     person = Somebody(**SAID)
-    assert await begin(folder, None, person, again=False, attempt=False, as_json=True) == 0
+    assert await run_init(folder, None, person, again=False, attempt=False, as_json=True) == 0
     assert person.asked == [question.id for question in QUESTIONS]
-    settings = load(folder / "rackmedic.yaml", {})
+    settings = load_settings(folder / "rackmedic.yaml", {})
     assert settings.slack_bot_token.get_secret_value() == "xoxb-1"
     inventory = parse_inventory(yaml.safe_load((folder / "inventory.yaml").read_text()))
     assert settings.inventory == folder / "inventory.yaml"
@@ -58,37 +58,37 @@ async def test_a_person_answers_and_the_bot_can_be_started_with_what_was_written
 
 
 async def test_what_holds_secrets_is_for_its_owner_only(tmp_path: Path) -> None:
-    await begin(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
+    await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     for name in ("rackmedic.yaml", "inventory.yaml", "id_ed25519"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
 async def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
-    await begin(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
+    await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     key, first = (tmp_path / "id_ed25519").read_bytes(), (tmp_path / "inventory.yaml").read_text()
     with pytest.raises(Refusal, match="already there: edit it, or begin anew with --again"):
-        await begin(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
-    await begin(tmp_path, None, Somebody(hosts="n[1-2]"), again=True, attempt=False, as_json=True)
+        await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
+    await run_init(tmp_path, None, Somebody(hosts="n[1-2]"), again=True, attempt=False, as_json=True)
     assert (tmp_path / "inventory.yaml.old").read_text() == first
     assert (tmp_path / "id_ed25519").read_bytes() == key
 
 
 def test_hosts_of_a_scheduler_are_taken_from_there() -> None:
-    raw = inventory_of(answers(Path("/etc/rackmedic"), hosts="slurm:login-1", job_logs="/shared/logs"))
+    raw = build_inventory(answers(Path("/etc/rackmedic"), hosts="slurm:login-1", job_logs="/shared/logs"))
     assert raw["sources"] == [{"slurm": "login-1"}]
     assert raw["defaults"]["job_logs"] == "/shared/logs"
     assert "train" not in raw["groups"]
 
 
 def test_a_controller_among_the_nodes_is_listed_once() -> None:
-    raw = inventory_of(answers(Path("/etc/rackmedic"), hosts="n[1-3]", controller="n2"))
+    raw = build_inventory(answers(Path("/etc/rackmedic"), hosts="n[1-3]", controller="n2"))
     assert raw["groups"] == {"train": {"hosts": "n[1-3]"}}
 
 
 def test_who_only_wants_looks_gets_no_kit() -> None:
     site = answers(Path("/x"), hosts="n1", repairs="No")
-    assert parse_inventory(inventory_of(site)).hosts["n1"].kit is False
-    assert not any("kit" in step.do for step in remaining(site, [], "ssh-ed25519 AAAA", Path("/x")))
+    assert parse_inventory(build_inventory(site)).hosts["n1"].kit is False
+    assert not any("kit" in step.do for step in list_remaining_steps(site, [], "ssh-ed25519 AAAA", Path("/x")))
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,19 @@ def test_who_only_wants_looks_gets_no_kit() -> None:
     ],
 )
 def test_an_answer_that_cannot_be_used_is_told_why(question: str, answer: str, why: str) -> None:
-    assert why in refused(next(one for one in QUESTIONS if one.id == question), answer)
+    assert why in find_answer_problem(next(one for one in QUESTIONS if one.id == question), answer)
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
 def test_every_question_proposes_what_it_accepts_and_teaches(question: Question) -> None:
-    proposed = default_of(question, "/etc/rackmedic")
+    proposed = get_default(question, "/etc/rackmedic")
     assert question.teaches
-    assert question.needed or refused(question, proposed) == ""
+    assert question.needed or find_answer_problem(question, proposed) == ""
 
 
 def test_the_template_filled_in_is_a_site(tmp_path: Path) -> None:
     file = tmp_path / "answers.yaml"
-    file.write_text(template(str(tmp_path / "site")).replace("hosts:\n", 'hosts: "gpu-[001-002]"\n', 1))
+    file.write_text(render_answers_template(str(tmp_path / "site")).replace("hosts:\n", 'hosts: "gpu-[001-002]"\n', 1))
     ran = rackmedic("init", "--folder", str(tmp_path / "site"), "--answers", str(file), "--no-try", "--json")
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
@@ -141,16 +141,16 @@ def test_everything_that_is_wrong_in_a_file_of_answers_is_said_at_once(tmp_path:
 
 def test_a_tenth_of_a_site_is_not_written(tmp_path: Path) -> None:
     """A controller that is called like the group's hosts but is none of them would be a host in no group."""
-    for name, text in texts(answers(tmp_path, hosts="n[1-3]", controller="n9"), tmp_path).items():
+    for name, text in render_site_files(answers(tmp_path, hosts="n[1-3]", controller="n9"), tmp_path).items():
         assert yaml.safe_load(text), name
-    parse_inventory(inventory_of(answers(tmp_path, hosts="n[1-3]", controller="n9")))
+    parse_inventory(build_inventory(answers(tmp_path, hosts="n[1-3]", controller="n9")))
 
 
 def test_what_trying_showed_decides_what_is_left() -> None:
     site = answers(Path("/x"), hosts="n1", controller="ctl", channel="C0GPUINC", slack_bot_token="xoxb-1", slack_app_token="xapp-1")
-    unreached = remaining(site, [Finding("ssh", "fail", "n1: login refused")], "ssh-ed25519 AAAA", Path("/x"))
-    well = remaining(site, [Finding("ssh", "ok", "2 of 2"), Finding("node kit", "ok", "2 of 2")], "ssh-ed25519 AAAA", Path("/x"))
-    no_kit = remaining(site, [Finding("ssh", "ok", "2 of 2"), Finding("node kit", "fail", "n1: missing")], "ssh-ed25519 AAAA", Path("/x"))
+    unreached = list_remaining_steps(site, [Finding("ssh", "fail", "n1: login refused")], "ssh-ed25519 AAAA", Path("/x"))
+    well = list_remaining_steps(site, [Finding("ssh", "ok", "2 of 2"), Finding("node kit", "ok", "2 of 2")], "ssh-ed25519 AAAA", Path("/x"))
+    no_kit = list_remaining_steps(site, [Finding("ssh", "ok", "2 of 2"), Finding("node kit", "fail", "n1: missing")], "ssh-ed25519 AAAA", Path("/x"))
     assert any("ssh-ed25519 AAAA" in step.lines for step in unreached)
     assert [step.do for step in well] == ["Invite the bot into the channel:", "Try again until nothing fails, then start it:"]
     assert any("node kit" in step.do for step in no_kit)

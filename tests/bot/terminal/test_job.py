@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from bot.refusal import Refusal
-from bot.settings import load
-from bot.terminal.job import jobs_hosts, show_job
-from bot.terminal.look import look_once
+from bot.settings import load_settings
+from bot.terminal.job import resolve_job_hosts, print_job
+from bot.terminal.look import run_look_command
 from bot.terminal.requests import LookRequest
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.shared import open_command_world, open_stage
 from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import stage
 
-SETTINGS = load(environ={})
+SETTINGS = load_settings(environ={})
 CASE = """
 id: t1
 profile: dgx-h100-8
@@ -38,8 +38,8 @@ def id_of(case: Path) -> str:
 
 
 async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with looking(SETTINGS, None, stage_of(case)) as world:
-        assert await show_job(world, id_of(case), as_json=True) == 0
+    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
+        assert await print_job(world, id_of(case), as_json=True) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["schema"], row["job"], row["hosts"]) == (1, id_of(case), ["gpu-001", "gpu-002", "gpu-003"])
     assert (row["ranks"], row["state"], row["not_in_inventory"]) == (24, "RUNNING", [])
@@ -47,29 +47,29 @@ async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, 
 
 
 async def test_people_read_the_hosts_folded(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with looking(SETTINGS, None, stage_of(case)) as world:
-        await show_job(world, id_of(case), as_json=False)
+    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
+        await print_job(world, id_of(case), as_json=False)
     assert "gpu-[001-003] (3)" in capsys.readouterr().out
 
 
 async def test_the_hosts_of_a_job_can_be_looked_at(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await look_once(SETTINGS, LookRequest(f"job:{id_of(case)}", ("dmesg",), case=case, as_json=True)) == 0
+    assert await run_look_command(SETTINGS, LookRequest(f"job:{id_of(case)}", ("dmesg",), case=case, as_json=True)) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["host"] for row in rows} == {"gpu-001", "gpu-002", "gpu-003"}
 
 
 async def test_an_unknown_job_is_refused_in_the_schedulers_words(case: Path) -> None:
-    async with looking(SETTINGS, None, stage_of(case)) as world:
+    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
         with pytest.raises(Refusal, match=r"job 1: .*Invalid job id"):
-            await show_job(world, "1", as_json=True)
+            await print_job(world, "1", as_json=True)
         with pytest.raises(Refusal, match="no Slurm job id"):
-            await jobs_hosts(world, "all; reboot")
+            await resolve_job_hosts(world, "all; reboot")
 
 
 async def test_without_a_scheduler_the_mend_is_named() -> None:
-    async with looking(SETTINGS, None, None) as world:
+    async with open_command_world(SETTINGS, None, None) as world:
         with pytest.raises(Refusal, match="controller"):
-            await show_job(world, "4711", as_json=True)
+            await print_job(world, "4711", as_json=True)
 
 
 def test_the_sandbox_has_a_scheduler_to_ask(case: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from bot.refusal import Refusal
-from bot.settings import load
-from bot.terminal.builds.building import build
+from bot.settings import load_settings
+from bot.terminal.builds.building import build_folder
 from kb.history.incidents import load_seeds
 from kb.history.pages import load_pages
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.terminal import rackmedic
 
-SITE = load(environ={})
+SITE = load_settings(environ={})
 BUS = {
     "id": "INC-1", "title": "gpu-017 lost a card", "created": "2024-03-02T10:00:00Z", "url": "https://example.com/1",
     "description": "Training died, nvidia-smi shows 7 GPUs. dmesg: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
@@ -56,7 +56,7 @@ def test_what_is_built_can_be_used_as_it_stands(export: Path, tmp_path: Path) ->
 
 
 def test_the_review_says_what_is_doubtful_and_dropped_and_nobody_formats_it(export: Path, tmp_path: Path) -> None:
-    build(SITE, [export], tmp_path / "out", (), as_json=True)
+    build_folder(SITE, [export], tmp_path / "out", (), as_json=True)
     page = (tmp_path / "out" / "REVIEW.md").read_text()
     assert "INC\\-4 “another lost card”: nobody says what the cause was; nearest `GPU.BUS.Fallen_Off_Bus`" in page
     assert "INC\\-3: says too little" in page
@@ -69,23 +69,23 @@ def test_the_review_says_what_is_doubtful_and_dropped_and_nobody_formats_it(expo
 
 def test_a_build_that_was_killed_goes_on_and_ends_in_the_same_bytes(export: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    build(SITE, [export], whole, (), as_json=True)
+    build_folder(SITE, [export], whole, (), as_json=True)
     journal = (whole / ".build" / "rows.jsonl").read_bytes()
     for cut in (0, 10, journal.index(b"\n") + 1, journal.index(b"\n") + 200, len(journal) - 1):
         out = killed / str(cut)
         (out / ".build").mkdir(parents=True)
         (out / ".build" / "rows.jsonl").write_bytes(journal[:cut])
-        build(SITE, [export], out, (), as_json=True)
+        build_folder(SITE, [export], out, (), as_json=True)
         assert files(out) == files(whole)
 
 
 def test_rows_of_the_journal_are_not_labelled_again(export: Path, tmp_path: Path) -> None:
-    build(SITE, [export], tmp_path / "a", (), as_json=True)
+    build_folder(SITE, [export], tmp_path / "a", (), as_json=True)
     kept = tmp_path / "b" / ".build"
     kept.mkdir(parents=True)
     journal = (tmp_path / "a" / ".build" / "rows.jsonl").read_text()
     (kept / "rows.jsonl").write_text(journal.replace("Root cause: the riser.", "As the journal has it."))
-    build(SITE, [export], tmp_path / "b", (), as_json=True)
+    build_folder(SITE, [export], tmp_path / "b", (), as_json=True)
     [file] = (tmp_path / "b" / "incidents").glob("*.yaml")
     assert yaml.safe_load(file.read_text())["incidents"][1]["root_cause"] == "As the journal has it."
 
@@ -96,22 +96,22 @@ def test_two_builds_into_one_folder_are_refused_and_so_is_what_is_no_build(expor
     with (out / ".build" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(Refusal, match="another build"):
-            build(SITE, [export], out, (), as_json=True)
-    build(SITE, [export], out, (), as_json=True)
+            build_folder(SITE, [export], out, (), as_json=True)
+    build_folder(SITE, [export], out, (), as_json=True)
     before = files(out)
     with pytest.raises(Refusal, match="finished build"):
-        build(SITE, [export], out, (), as_json=True)
+        build_folder(SITE, [export], out, (), as_json=True)
     assert files(out) == before
     with pytest.raises(Refusal, match="of no build"):
-        build(SITE, [export], tmp_path, (), as_json=True)
+        build_folder(SITE, [export], tmp_path, (), as_json=True)
 
 
 def test_a_broken_off_build_of_something_else_is_not_gone_on_with(export: Path, tmp_path: Path) -> None:
-    build(SITE, [export], tmp_path / "out", (), as_json=True)
+    build_folder(SITE, [export], tmp_path / "out", (), as_json=True)
     (tmp_path / "out" / ".build" / "done").unlink()
     export.write_text(json.dumps(DISK))
     with pytest.raises(Refusal, match="other exports"):
-        build(SITE, [export], tmp_path / "out", (), as_json=True)
+        build_folder(SITE, [export], tmp_path / "out", (), as_json=True)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, words: tuple[str, ...], say
 def test_a_folder_that_cannot_be_written_is_said(export: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match="Not a directory"):
-        build(SITE, [export], tmp_path / "file" / "out", (), as_json=True)
+        build_folder(SITE, [export], tmp_path / "file" / "out", (), as_json=True)
 
 
 def test_a_guide_that_is_plainly_about_one_cause_is_shown_with_it_and_a_vague_one_by_its_words(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_guide_that_is_plainly_about_one_cause_is_shown_with_it_and_a_vague_on
     wiki.mkdir()
     (wiki / "bus.md").write_text("# GPU fell off the bus\nXid 79, GPU has fallen off the bus: press the riser home, then reset the slot.\n")
     (wiki / "desk.md").write_text("# Desk rota\nOn Mondays Ada has the desk, and on Fridays Bob.\n")
-    build(SITE, [wiki], tmp_path / "out", (), as_json=True)
+    build_folder(SITE, [wiki], tmp_path / "out", (), as_json=True)
     assert {page.title: page.labels for page in load_pages(tmp_path / "out" / "pages", load_taxonomy().leaves)} == {
         "GPU fell off the bus": ("GPU.BUS.Fallen_Off_Bus",),
         "Desk rota": (),
@@ -156,6 +156,6 @@ def test_a_file_that_is_no_json_is_refused_by_its_name(tmp_path: Path, text: str
 def test_the_cause_in_the_notes_of_a_csv_is_kept(tmp_path: Path) -> None:
     path, out = tmp_path / "tickets.csv", tmp_path / "out"
     path.write_text('id,title,notes\n1,GPU lost on n1,"Node died overnight. Root cause: GPU fell off the PCIe bus. Reset it."\n')
-    build(SITE, [path], out, (), as_json=True)
+    build_folder(SITE, [path], out, (), as_json=True)
     [row] = load_seeds(out / "incidents", load_taxonomy().leaves)
     assert (row.label, row.root_cause) == ("GPU.BUS.Fallen_Off_Bus", "Root cause: GPU fell off the PCIe bus.")

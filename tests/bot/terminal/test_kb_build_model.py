@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.refusal import Refusal
-from bot.settings import Settings, load
-from bot.terminal.builds.building import AskedModel, asked_of, build
+from bot.settings import Settings, load_settings
+from bot.terminal.builds.building import ModelOptions, parse_model_options, build_folder
 from deploy.sandbox.model.server import SandboxModel, serve
 from kb.history.incidents import PastIncident, load_seeds
 from tests.bot.terminal.test_kb_build import BUS, DISK, OPEN, VAGUE, files
@@ -30,7 +30,7 @@ def sandbox() -> SandboxModel:
 @pytest.fixture
 async def site(sandbox: SandboxModel) -> AsyncIterator[Settings]:
     runner, address = await serve(sandbox)
-    yield load(environ={"RACKMEDIC_MODEL_URL": address, "RACKMEDIC_MODEL_API_KEY": "sk-of-the-site", "RACKMEDIC_MODEL_NAME": "gpt-4o-mini"})
+    yield load_settings(environ={"RACKMEDIC_MODEL_URL": address, "RACKMEDIC_MODEL_API_KEY": "sk-of-the-site", "RACKMEDIC_MODEL_NAME": "gpt-4o-mini"})
     sandbox.script.released.set()
     await runner.cleanup()
 
@@ -46,10 +46,10 @@ def says(**more: Any) -> dict[str, Any]:
     return {"answer": {"kind": "incident", "label": "", "cause": -1, "fix": -1, "summary": "Seen.", **more}}
 
 
-async def built(site: Settings, export: Path, out: Path, asked: AskedModel | None = None) -> dict[str, Any]:
+async def built(site: Settings, export: Path, out: Path, asked: ModelOptions | None = None) -> dict[str, Any]:
     """What the build said, and what it wrote."""
-    asked = asked or AskedModel(5.0)
-    await asyncio.to_thread(build, site, [export], out, (), as_json=True, asked=asked)
+    asked = asked or ModelOptions(5.0)
+    await asyncio.to_thread(build_folder, site, [export], out, (), as_json=True, asked=asked)
     return {row["id"]: row for line in (out / ".build" / "rows.jsonl").read_text().splitlines()[1:] for row in [json.loads(line)]}
 
 
@@ -108,7 +108,7 @@ async def test_more_than_is_allowed_is_refused_before_anything_is_sent(
     site: Settings, sandbox: SandboxModel, export: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(Refusal, match=r"3 rows, about .* more than --most-usd 0.0001|4 rows, about .* more than --most-usd 0.0001"):
-        await built(site, export, tmp_path / "out", AskedModel(0.0001))
+        await built(site, export, tmp_path / "out", ModelOptions(0.0001))
     assert sandbox.script.asked == []
 
 
@@ -116,12 +116,12 @@ async def test_a_recording_builds_the_same_again_without_a_model(
     site: Settings, sandbox: SandboxModel, export: Path, tmp_path: Path
 ) -> None:
     kept = tmp_path / "answers.jsonl"
-    await built(site, export, tmp_path / "first", AskedModel(5.0, kept))
+    await built(site, export, tmp_path / "first", ModelOptions(5.0, kept))
     asked = len(sandbox.script.asked)
     alone = site.model_copy(update={"model_url": "http://127.0.0.1:9/v1"})
-    await built(alone, export, tmp_path / "second", AskedModel(0.0, kept, live=False))
+    await built(alone, export, tmp_path / "second", ModelOptions(0.0, kept, live=False))
     assert files(tmp_path / "first") == files(tmp_path / "second")
-    await built(site, export, tmp_path / "third", AskedModel(5.0, kept))
+    await built(site, export, tmp_path / "third", ModelOptions(5.0, kept))
     assert len(sandbox.script.asked) == asked == 3
     assert "sk-of-the-site" not in kept.read_text()
 
@@ -130,25 +130,25 @@ async def test_another_models_recording_and_what_is_none_are_refused(site: Setti
     (tmp_path / "none").write_text("hello\n")
     (tmp_path / "other").write_text(json.dumps({"answers": 1, "model": "llama"}) + "\n")
     with pytest.raises(Refusal, match="is no recording"):
-        await built(site, export, tmp_path / "out", AskedModel(5.0, tmp_path / "none", live=False))
+        await built(site, export, tmp_path / "out", ModelOptions(5.0, tmp_path / "none", live=False))
     with pytest.raises(Refusal, match="holds answers of llama"):
-        await built(site, export, tmp_path / "out2", AskedModel(5.0, tmp_path / "other", live=False))
+        await built(site, export, tmp_path / "out2", ModelOptions(5.0, tmp_path / "other", live=False))
 
 
 async def test_a_build_that_was_killed_asks_for_what_is_left_alone(
     site: Settings, sandbox: SandboxModel, export: Path, tmp_path: Path
 ) -> None:
     whole, killed, kept = tmp_path / "whole", tmp_path / "killed", tmp_path / "answers.jsonl"
-    await built(site, export, whole, AskedModel(5.0, kept))
-    await built(site, export, killed, AskedModel(5.0, kept))
+    await built(site, export, whole, ModelOptions(5.0, kept))
+    await built(site, export, killed, ModelOptions(5.0, kept))
     journal = killed / ".build" / "rows.jsonl"
     journal.write_bytes(journal.read_bytes()[:-200])
     (killed / ".build" / "done").unlink()
-    await built(site, export, killed, AskedModel(5.0, kept))
+    await built(site, export, killed, ModelOptions(5.0, kept))
     assert files(whole) == files(killed)
     (killed / ".build" / "done").unlink()
     with pytest.raises(Refusal, match="broken off"):
-        await asyncio.to_thread(build, site, [export], killed, (), as_json=True, asked=None)
+        await asyncio.to_thread(build_folder, site, [export], killed, (), as_json=True, asked=None)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ async def test_a_build_that_was_killed_asks_for_what_is_left_alone(
 def test_options_that_do_not_go_together_say_so(given: dict[str, bool], says: str, tmp_path: Path) -> None:
     file = tmp_path / "absent"
     with pytest.raises(Refusal, match=says):
-        asked_of(5.0, file if "record" in given else None, file if "replay" in given else None, model="model" in given)
+        parse_model_options(5.0, file if "record" in given else None, file if "replay" in given else None, model="model" in given)
 
 
 def test_a_model_that_nobody_set_is_named(export: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no model is set"):
-        build(load(environ={}), [export], tmp_path / "out", (), as_json=True, asked=AskedModel(5.0))
+        build_folder(load_settings(environ={}), [export], tmp_path / "out", (), as_json=True, asked=ModelOptions(5.0))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.learning.filter_drafts import drafted_filter
+from graph.learning.filter_drafts import build_filter_draft
 from kb.history.incidents import load_seeds
 from tests.support.terminal import rackmedic
 from tests.tools.test_site_rules import LOST, rules
@@ -39,25 +39,25 @@ def test_what_a_log_repeats_becomes_a_filter_and_what_it_says_once_stays(log: Pa
 def test_what_one_draft_alone_calls_regular_stays() -> None:
     few = [f"acme_trainer n{at % 9} shard {at} prefetch depth {at % 4} ok" for at in range(7)]
     spread = [line for at, line in enumerate(few) for line in (line, *[f"note {at} {word} went by here" for word in ("one", "two")])]
-    draft = drafted_filter("x", "acme_trainer", "\n".join(spread))
-    assert not draft.taken, "seven lines in three samples make no two drafts of five"
+    draft = build_filter_draft("x", "acme_trainer", "\n".join(spread))
+    assert not draft.dropped_kinds, "seven lines in three samples make no two drafts of five"
 
 
 def test_what_a_site_s_rule_or_another_log_or_a_cause_wants_stays(tmp_path: Path) -> None:
     held = [f"fabd: lease {at} lost on n{at % 9}".replace("lost", "held") for at in range(300)]
     text = "\n".join(held)
-    assert len(drafted_filter("x", "fabd", text).taken) == 1
-    [kept] = drafted_filter("x", "fabd", text, words=["lease"]).kinds
+    assert len(build_filter_draft("x", "fabd", text).dropped_kinds) == 1
+    [kept] = build_filter_draft("x", "fabd", text, words=["lease"]).kinds
     assert "a cause is known by the words" in kept.kept
     own = rules(tmp_path, LOST.replace("lost on", "held on"))
-    [kept] = drafted_filter("x", "fabd", text, rules=own).kinds
+    [kept] = build_filter_draft("x", "fabd", text, rules=own).kinds
     assert "the rule fabric_lease_lost wants it" in kept.kept
-    [kept] = drafted_filter("x", "fabd", "\n".join(line.replace("n", "m") for line in held), [held[0].replace("n", "m")], own).kinds
+    [kept] = build_filter_draft("x", "fabd", "\n".join(line.replace("n", "m") for line in held), [held[0].replace("n", "m")], own).kinds
     assert not kept.kept, "the rule's line is another one"
 
 
 def test_the_same_log_is_drafted_the_same_way() -> None:
-    assert drafted_filter("x", "acme_trainer", LOG) == drafted_filter("x", "acme_trainer", LOG)
+    assert build_filter_draft("x", "acme_trainer", LOG) == build_filter_draft("x", "acme_trainer", LOG)
 
 
 def test_a_family_that_no_line_names_and_a_file_that_is_there_are_refused(log: Path) -> None:

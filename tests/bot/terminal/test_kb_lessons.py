@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.run.lessons import Following
-from bot.store.lessons import Lessons
+from bot.run.lessons import LessonFollower
+from bot.store.lessons import LessonStore
 from bot.store.store import open_store
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from kb.history.lessons import AT_TERMINAL, Lesson
 from tests.support.clock import T0, SetClock
 from tests.support.lessons import OLD, a_lesson
@@ -32,7 +32,7 @@ class Place:
     async def _offer(self, lessons: tuple[Lesson, ...]) -> None:
         store = await open_store(None, self.folder)
         for one in lessons:
-            await Lessons(store.redis).offer(one)
+            await LessonStore(store.redis).add_lesson(one)
         await store.aclose()
 
     def says(self, *words: str) -> Ran:
@@ -107,15 +107,15 @@ async def test_what_is_settled_in_a_terminal_is_drawn_by_whoever_runs() -> None:
         shown.append(f"{lesson.id} {lesson.state}")
 
     async with FakeAsyncRedis() as redis:
-        lessons, following = Lessons(redis), Following(Lessons(redis), History(), SetClock(), show)
-        await lessons.offer(a_lesson(label=OLD))
-        await following.once()
+        lessons, following = LessonStore(redis), LessonFollower(LessonStore(redis), PastIncidentIndex(), SetClock(), show)
+        await lessons.add_lesson(a_lesson(label=OLD))
+        await following.catch_up()
         for state, by in (("accepted", AT_TERMINAL), ("retired", AT_TERMINAL), ("accepted", "T1:U1")):
-            await lessons.change(
+            await lessons.update_lesson(
                 "les-4f2a",
                 lambda now, s=state, b=by: now.model_copy(update={"state": s, "by": b, "settled": T0.date()}),  # type: ignore[misc]
             )
-            await following.once()
+            await following.catch_up()
     assert shown == ["les-4f2a accepted", "les-4f2a retired"], "a click draws its card itself"
 
 

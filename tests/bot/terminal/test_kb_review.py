@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from bot.refusal import Refusal
-from bot.run.site import site_checks, site_incidents, site_taxonomy
-from bot.settings import Settings, load
-from bot.terminal.builds.applying import apply
-from bot.terminal.builds.building import build
-from bot.terminal.builds.folder import decided, items_of
-from bot.terminal.builds.reviewing import Talk, review_folder
-from graph.learning.replay import Replay, compared, named
+from bot.run.site import load_all_checks, load_site_incidents, load_site_taxonomy
+from bot.settings import Settings, load_settings
+from bot.terminal.builds.applying import apply_build
+from bot.terminal.builds.building import build_folder
+from bot.terminal.builds.folder import load_decisions, load_built_items
+from bot.terminal.builds.reviewing import ReviewDialog, review_folder
+from graph.learning.replay import ReplayResult, compare_replays, label_incidents
 from kb.history.incidents import PastIncident, load_seeds
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.terminal import rackmedic
@@ -24,7 +24,7 @@ from tools.checks import CHECKS
 pytestmark = pytest.mark.slow
 
 
-SITE = load(environ={})
+SITE = load_settings(environ={})
 LABELS = load_taxonomy().leaves
 BUS = {
     "id": "INC-1", "title": "gpu-017 lost a card", "created": "2024-03-02T10:00:00Z",
@@ -41,8 +41,8 @@ class Somebody:
         self._answers, self._edits, self.shown = iter(answers), edits, list[str]()
 
     @property
-    def talk(self) -> Talk:
-        return Talk(self.shown.append, lambda _: next(self._answers, None), self._edited)
+    def talk(self) -> ReviewDialog:
+        return ReviewDialog(self.shown.append, lambda _: next(self._answers, None), self._edited)
 
     def _edited(self, text: str) -> str | None:
         self.shown.append(text)
@@ -55,7 +55,7 @@ def built(tmp_path: Path) -> Path:
     export.write_text("\n".join(map(json.dumps, (BUS, OPEN))))
     wiki.mkdir()
     (wiki / "mlx.md").write_text("# Which port\nmlx5_1 is the control plane on this SKU.\n")
-    build(SITE, [export, wiki], tmp_path / "built", (), as_json=True)
+    build_folder(SITE, [export, wiki], tmp_path / "built", (), as_json=True)
     return tmp_path / "built"
 
 
@@ -65,12 +65,12 @@ def reviewed(folder: Path, somebody: Somebody, **how: bool) -> Somebody:
 
 
 def says(folder: Path) -> Mapping[str, str]:
-    return {one.id: one.does for one in decided(folder, items_of(folder, LABELS)).values()}
+    return {one.id: one.does for one in load_decisions(folder, load_built_items(folder, LABELS)).values()}
 
 
-def no_past_incidents(had: Settings, has: Settings, new: Collection[str]) -> Replay:
+def no_past_incidents(had: Settings, has: Settings, new: Collection[str]) -> ReplayResult:
     """Replay no past incidents: all of them take seconds and decide nothing in most tests here."""
-    return compared([], {}, {}, [])
+    return compare_replays([], {}, {}, [])
 
 
 def test_everything_is_asked_once_and_goes_on_where_somebody_stopped(built: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_doubtful_one_is_accepted_with_a_cause_and_a_label_of_ours_alone(built
     told = "\n".join(somebody.shown)
     assert "nobody said what the cause was" in told
     assert "is no label; near it: GPU.BUS.Fallen_Off_Bus" in told
-    [one] = decided(built, items_of(built, LABELS)).values()
+    [one] = load_decisions(built, load_built_items(built, LABELS)).values()
     assert (one.id, one.entry["label"]) == ("inc-4", "GPU.BUS.Fallen_Off_Bus")
     assert "hunter22" not in str(one.entry)
 
@@ -126,7 +126,7 @@ def test_what_was_edited_is_what_is_taken_over(built: Path, tmp_path: Path) -> N
     before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
     after = yaml.safe_dump({**before, "root_cause": "A riser that was bent."})
     reviewed(built, Somebody("e", "a", "q", edits=after))
-    assert apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
+    assert apply_build(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     [one] = load_seeds(tmp_path / "kb" / "incidents", LABELS)
     assert one.root_cause == "A riser that was bent."
 
@@ -134,12 +134,12 @@ def test_what_was_edited_is_what_is_taken_over(built: Path, tmp_path: Path) -> N
 def test_only_what_was_accepted_goes_over_and_twice_is_once(built: Path, tmp_path: Path) -> None:
     kb = tmp_path / "kb"
     with pytest.raises(Refusal, match=r"nothing of .* is accepted"):
-        apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
     reviewed(built, Somebody("a", "r", "a"))
-    apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents, dry=True)
+    apply_build(SITE, built, kb, None, as_json=True, replay=no_past_incidents, dry=True)
     assert not kb.exists()
     for _ in range(2):
-        apply(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, kb, None, as_json=True, replay=no_past_incidents)
     assert {str(path.relative_to(kb)) for path in kb.rglob("*.*")} == {"incidents/built.yaml", "pages/which-port.md"}
     assert rackmedic("kb", "lint", str(kb)).returncode == 0
     assert rackmedic("kb", "show", "inc-1", environ={"RACKMEDIC_KB_DIR": str(kb)}).returncode == 0
@@ -151,23 +151,23 @@ def test_a_page_of_the_site_is_not_written_over(built: Path, tmp_path: Path) -> 
     page.parent.mkdir(parents=True)
     page.write_text("# Which port\nours.\n")
     with pytest.raises(Refusal, match="there already, with other words"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
     assert page.read_text() == "# Which port\nours.\n"
 
 
 def test_a_large_page_is_accepted_too(tmp_path: Path) -> None:
     (tmp_path / "big.md").write_text("# Big\n" + "mlx5_1 is the control plane.\n" * 2000)
-    build(SITE, [tmp_path / "big.md"], tmp_path / "built", (), as_json=True)
+    build_folder(SITE, [tmp_path / "big.md"], tmp_path / "built", (), as_json=True)
     reviewed(tmp_path / "built", Somebody("a"))
     assert set(says(tmp_path / "built").values()) == {"accept"}
 
 
 def test_an_id_that_is_a_number_is_taken_over_twice_too(tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_text(json.dumps({**BUS, "id": "4711"}))
-    build(SITE, [tmp_path / "one.jsonl"], tmp_path / "built", (), as_json=True)
+    build_folder(SITE, [tmp_path / "one.jsonl"], tmp_path / "built", (), as_json=True)
     reviewed(tmp_path / "built", Somebody("a"))
     for _ in range(2):
-        assert apply(SITE, tmp_path / "built", tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
+        assert apply_build(SITE, tmp_path / "built", tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
 
 
 def test_where_nothing_can_be_written_it_is_said(built: Path, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_where_nothing_can_be_written_it_is_said(built: Path, tmp_path: Path) ->
     (tmp_path / "kb").mkdir()
     (tmp_path / "kb" / "incidents").write_text("a file")
     with pytest.raises(Refusal, match="incidents"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
 
 
 def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> 
     [file] = (built / "incidents").glob("*.yaml")
     (kb / "ours.yaml").write_text(file.read_text())
     with pytest.raises(Refusal, match="known already by another file: inc-1"):
-        apply(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
 
 
 def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built:
     }
     reviewed(built, Somebody("e", "a", "q", edits=yaml.safe_dump(poisoned)))
     with pytest.raises(Refusal) as refused:
-        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+        apply_build(SITE, built, tmp_path / "kb", None, as_json=True)
     assert f"{nvlink.id} ({nvlink.label}) is taken for {wrong}, by inc-1" in str(refused.value)
     assert not (tmp_path / "kb").exists()
 
@@ -210,7 +210,7 @@ def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built:
 def _named_right() -> str:
     """A past incident that is named right from its words."""
     past, taxonomy = load_seeds(), load_taxonomy()
-    return next(one.id for one in past if named([one], past, taxonomy, CHECKS)[one.id] == one.label)
+    return next(one.id for one in past if label_incidents([one], past, taxonomy, CHECKS)[one.id] == one.label)
 
 
 def test_a_lower_benchmark_refuses_and_names_the_cases(built: Path, tmp_path: Path) -> None:
@@ -222,19 +222,19 @@ def test_a_lower_benchmark_refuses_and_names_the_cases(built: Path, tmp_path: Pa
         return {"gib-1": True, "gib-2": kb is None, "gib-3": False}
 
     with pytest.raises(Refusal, match=r"2 of 3 right without it, 1 with it; lost: gib-2\."):
-        apply(SITE, built, tmp_path / "kb", scored, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, built, tmp_path / "kb", scored, as_json=True, replay=no_past_incidents)
     assert not (tmp_path / "kb").exists()
     assert asked[0] is None
     assert asked[1] is not None
-    assert apply(SITE, built, tmp_path / "kb", lambda _: {"gib-1": True}, as_json=True, replay=no_past_incidents) == 0
+    assert apply_build(SITE, built, tmp_path / "kb", lambda _: {"gib-1": True}, as_json=True, replay=no_past_incidents) == 0
 
 
 def test_a_replay_names_what_is_lost_and_won() -> None:
     rows = [PastIncident(name, name, name, "GPU.BUS.Fallen_Off_Bus", "", "") for name in ("a", "b", "c")]
     right, wrong = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Double_Bit_ECC"
-    replay = compared(rows, {"a": right, "b": wrong, "c": right}, {"a": wrong, "b": right, "c": right}, [])
-    assert ([one.id for one in replay.lost], replay.won, replay.worse) == (["a"], ("b",), False)
-    assert compared(rows[:1], {"a": right}, {"a": wrong}, []).worse
+    replay = compare_replays(rows, {"a": right, "b": wrong, "c": right}, {"a": wrong, "b": right, "c": right}, [])
+    assert ([one.id for one in replay.lost], replay.won, replay.is_worse) == (["a"], ("b",), False)
+    assert compare_replays(rows[:1], {"a": right}, {"a": wrong}, []).is_worse
 
 
 def test_from_the_terminal_by_a_pipe(built: Path, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ PUMP = [
 def grown(tmp_path: Path) -> Path:
     """A build that met a cause which no label names."""
     (tmp_path / "pump.jsonl").write_text("\n".join(map(json.dumps, PUMP)))
-    build(SITE, [tmp_path / "pump.jsonl"], tmp_path / "grown", (), as_json=True)
+    build_folder(SITE, [tmp_path / "pump.jsonl"], tmp_path / "grown", (), as_json=True)
     return tmp_path / "grown"
 
 
@@ -271,33 +271,33 @@ def test_a_new_cause_is_accepted_before_its_incidents_and_taken_over_with_them(g
     somebody = reviewed(grown, Somebody("a", "a", "a", "a", "a", "a"))
     kinds = [one.split(" · ")[1] for one in somebody.shown if " · " in one]
     assert kinds == ["cause", "check", "labelled", "labelled", "labelled", "page"]
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
+    assert apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     site = SITE.model_copy(update={"kb_dir": tmp_path / "kb"})
-    [label] = set(site_taxonomy(site.kb_dir).leaves) - set(LABELS)
+    [label] = set(load_site_taxonomy(site.kb_dir).leaves) - set(LABELS)
     assert label.endswith(".Quench_Pump_Leaks")
-    assert "cat_proc_driver_ours_state" in site_checks(site)
-    assert [one.label for one in site_incidents(site.kb_dir) if one.id.startswith("pump")] == [label] * 3
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0, "twice is once"
+    assert "cat_proc_driver_ours_state" in load_all_checks(site)
+    assert [one.label for one in load_site_incidents(site.kb_dir) if one.id.startswith("pump")] == [label] * 3
+    assert apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0, "twice is once"
 
 
 def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Path, tmp_path: Path) -> None:
     somebody = reviewed(grown, Somebody("r", "r", "a", "2", "r", "r", "r"))
     assert re.search(r"unknown label \w+\.\w+\.Quench_Pump_Leaks", "\n".join(somebody.shown))
-    assert apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
+    assert apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents) == 0
     assert not (tmp_path / "kb" / "taxonomy").exists()
-    assert [one.label in LABELS for one in site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
+    assert [one.label in LABELS for one in load_site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
 
 
 def test_an_incident_of_a_cause_that_nobody_accepted_is_not_taken_over(grown: Path, tmp_path: Path) -> None:
     reviewed(grown, Somebody("s", "s", "a", "q"))
     with pytest.raises(Refusal, match="their label is new here and was not accepted: pump-1"):
-        apply(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
+        apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
     assert not (tmp_path / "kb").exists()
 
 
 def test_a_cause_and_a_check_are_edited_within_what_their_readers_take(grown: Path) -> None:
     heavy = "{label: LABEL, title: x, description: y, scope: node, owner: nobody, symptoms: [vague], words: [x], only_words: true, next_step: z, share: 0.9,"
-    [cause] = [one for one in items_of(grown, LABELS) if one.kind == "cause"]
+    [cause] = [one for one in load_built_items(grown, LABELS) if one.kind == "cause"]
     edited = heavy.replace("LABEL", cause.id) + " share_from: us, sources: [us]}"
     told = "\n".join(reviewed(grown, Somebody("e", "a", "q", edits=edited)).shown)
     assert "share must lie between" in told
@@ -313,4 +313,4 @@ def test_drafts_that_somebody_broke_are_named(grown: Path) -> None:
     for text in ("{no: [yaml", "leaves: {A.B: 3}", "- 1", "leaves: 7"):
         file.write_text(text)
         with pytest.raises(Refusal, match=f"{file.name} is no"):
-            items_of(grown, LABELS)
+            load_built_items(grown, LABELS)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from graph.learning.rule_drafts import drafted_rules, pattern_of
+from graph.learning.rule_drafts import build_rule_drafts, build_pattern
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
-from tools.checks.site.ordinary import ORDINARY
-from tools.checks.site.ruled import with_rules
+from tools.checks.site.ordinary import ORDINARY_LINES
+from tools.checks.site.ruled import add_rules
 from tools.checks.site.rules import load_rules
 
 FAILED = """\
@@ -19,7 +19,7 @@ FAILED = """\
 [rank3]: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB
 [rank3]: warning: failed to read the optional hint file, going on
 """
-CLEAN = "\n".join(ORDINARY) + "\n[rank0]: warning: failed to read the optional hint file, going on\n"
+CLEAN = "\n".join(ORDINARY_LINES) + "\n[rank0]: warning: failed to read the optional hint file, going on\n"
 OTHERS_LOG = "[rank12]: fabd: lease 99 lost on gpu-801, fatal error of the fabric daemon in epoch 7\n"
 
 
@@ -38,25 +38,25 @@ def test_what_failed_becomes_a_rule_that_finds_it_elsewhere(logs: Path) -> None:
     assert (lease["lines"], lease["elsewhere"], lease["refused"]) == (2, 0, [])
     assert hint["elsewhere"] == 1, "what clean logs hold too tells nothing"
     [rule] = load_rules(out.parent)
-    checks = with_rules(CHECKS, [rule])
-    assert [fact.key for fact in checks["joblog"].read(OTHERS_LOG) if fact.key.startswith("site.log.")] == [f"site.log.{rule.id}"]
-    assert not [fact for fact in checks["joblog"].read(CLEAN) if fact.key.startswith("site.log.")]
+    checks = add_rules(CHECKS, [rule])
+    assert [fact.key for fact in checks["joblog"].parse_output(OTHERS_LOG) if fact.key.startswith("site.log.")] == [f"site.log.{rule.id}"]
+    assert not [fact for fact in checks["joblog"].parse_output(CLEAN) if fact.key.startswith("site.log.")]
 
 
 def test_a_line_that_a_reader_knows_is_not_drafted_about() -> None:
-    assert not [one for one in drafted_rules(FAILED, []) if "memory" in one.pattern]
+    assert not [one for one in build_rule_drafts(FAILED, []) if "memory" in one.pattern]
 
 
 def test_of_a_kernel_log_the_message_counts() -> None:
     text = "[ 12.000001] zorb 0000:3b:00.0: quench engine failed to come up, error -5\n"
-    [draft] = drafted_rules(text, [], "kernel")
+    [draft] = build_rule_drafts(text, [], "kernel")
     assert "quench\\sengine\\sfailed" in draft.pattern
-    assert drafted_rules(text, [text], "kernel")[0].elsewhere == 1
+    assert build_rule_drafts(text, [text], "kernel")[0].elsewhere == 1
 
 
 def test_a_line_of_numbers_alone_tells_nothing() -> None:
-    assert pattern_of("17 4.2 0x7f /a/b") == ""
-    assert not drafted_rules("error 1 2 3\n", [])
+    assert build_pattern("17 4.2 0x7f /a/b") == ""
+    assert not build_rule_drafts("error 1 2 3\n", [])
 
 
 @pytest.mark.parametrize("text", ["", "\x00" * 100, "error " * 10_000, "fatal: (((((((( [[[[ \\\\ *** failed hard {9}\n", "x" * 100_000])
@@ -81,6 +81,6 @@ def test_what_goes_wrong_is_said(logs: Path) -> None:
 
 
 def test_no_secret_of_a_log_stands_in_a_draft() -> None:
-    drafts = drafted_rules("fatal error of the quench pump password=CorrectHorseBattery while it failed to come up\n", [])
+    drafts = build_rule_drafts("fatal error of the quench pump password=CorrectHorseBattery while it failed to come up\n", [])
     assert drafts
     assert not [one for one in drafts if "CorrectHorse" in str(one)]

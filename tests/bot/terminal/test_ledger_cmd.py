@@ -9,11 +9,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.settings import BadSettings, load
-from bot.store.ledger import brakes_of, head_file, kept_head, open_ledger, why_not
-from bot.store.ledger_keys import ledger_key
+from bot.settings import BadSettings, load_settings
+from bot.store.ledger import build_brakes, get_head_file, load_audit_head, open_ledger, find_distrust_reason
+from bot.store.ledger_keys import load_ledger_key
 from bot.store.store import Durability, Store, open_store
-from bot.terminal.ledger import WAS_ALTERED
+from bot.terminal.ledger import ALTERATION_ACCEPTED_TEXT
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
 from tools.inventory.hosts import parse_inventory
@@ -55,12 +55,12 @@ def test_who_resumes_is_told_that_somebody_else_changed_a_brake(tmp_path: Path) 
 
     asyncio.run(release())
     told = rackmedic("resume", environ=environ)
-    assert (told.returncode, WAS_ALTERED in told.stderr) == (0, True)
-    assert WAS_ALTERED not in rackmedic("resume", environ=environ).stderr
+    assert (told.returncode, ALTERATION_ACCEPTED_TEXT in told.stderr) == (0, True)
+    assert ALTERATION_ACCEPTED_TEXT not in rackmedic("resume", environ=environ).stderr
 
 
 def test_without_a_setting_the_brakes_are_what_the_ledger_takes_by_itself() -> None:
-    assert brakes_of(load(None, {})) == Brakes()
+    assert build_brakes(load_settings(None, {})) == Brakes()
 
 
 @needs_redis
@@ -77,7 +77,7 @@ def test_raising_a_brake_is_a_setting_and_status_shows_it(tmp_path: Path) -> Non
 def test_a_brake_cannot_be_set_to_nothing_or_past_all_hosts(wrong: str) -> None:
     name, _, value = wrong.partition("=")
     with pytest.raises(BadSettings, match=name):
-        load(None, {f"RACKMEDIC_{name}": value})
+        load_settings(None, {f"RACKMEDIC_{name}": value})
 
 
 @needs_redis
@@ -97,7 +97,7 @@ async def stop_by_a_hasty_clock(folder: Path) -> None:
     """What a machine that lives in another century leaves in the ledger."""
     store = await open_store(None, folder)
     try:
-        hasty = Ledger(store.redis, ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(folder)})), SetClock(T0.replace(year=2099)))
+        hasty = Ledger(store.redis, load_ledger_key(load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder)})), SetClock(T0.replace(year=2099)))
         await hasty.stop("T1:ANN", "by a machine that lives in another century")
     finally:
         await store.aclose()
@@ -121,33 +121,33 @@ def test_without_a_redis_the_terminal_says_what_to_set(tmp_path: Path) -> None:
 
 
 def test_no_remedy_runs_on_a_store_that_forgets() -> None:
-    assert "nothing survives" in why_not(FORGETS, HERE, accept=False)
-    assert why_not(FORGETS, HERE, accept=True) == ""
+    assert "nothing survives" in find_distrust_reason(FORGETS, HERE, accept=False)
+    assert find_distrust_reason(FORGETS, HERE, accept=True) == ""
 
 
 def test_accepting_a_forgetful_store_is_for_loopback_hosts_only() -> None:
-    assert "n2" in why_not(FORGETS, AWAY, accept=True)
+    assert "n2" in find_distrust_reason(FORGETS, AWAY, accept=True)
 
 
 def test_a_durable_store_needs_no_excuse() -> None:
-    assert why_not(Durability("server", "7.0.15", "yes", "always", "noeviction"), AWAY, accept=False) == ""
+    assert find_distrust_reason(Durability("server", "7.0.15", "yes", "always", "noeviction"), AWAY, accept=False) == ""
 
 
 def test_the_key_is_made_once_and_kept_for_its_owner(tmp_path: Path) -> None:
-    settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
-    assert ledger_key(settings) == ledger_key(settings)
+    settings = load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    assert load_ledger_key(settings) == load_ledger_key(settings)
     assert (tmp_path / "ledger.key").stat().st_mode & 0o777 == 0o600
 
 
 def test_half_a_key_is_refused_not_signed_with(tmp_path: Path) -> None:
     (tmp_path / "ledger.key").write_text("")
     with pytest.raises(Refusal, match=r"ledger\.key holds no whole key"):
-        ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)}))
+        load_ledger_key(load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)}))
 
 
 async def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
-    settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
-    keys = await asyncio.gather(*(asyncio.to_thread(ledger_key, settings) for _ in range(16)))
+    settings = load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    keys = await asyncio.gather(*(asyncio.to_thread(load_ledger_key, settings) for _ in range(16)))
     assert len(set(keys)) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.key"]
 
@@ -157,38 +157,38 @@ async def test_a_ledger_begun_with_another_key_is_refused_with_the_mend_and_left
         store = Store(redis, "server", "redis://one")
 
         async def opened(folder: str) -> Ledger:
-            settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path / folder)})
+            settings = load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path / folder)})
             return await open_ledger(settings, store, HERE, SetClock())
 
         first = await opened("here")
-        await (await opened("elsewhere")).status()  # nothing is written yet, so nothing is taken from anybody
+        await (await opened("elsewhere")).get_brake_status()  # nothing is written yet, so nothing is taken from anybody
         await first.stop("ANN", "power work")
         with pytest.raises(Refusal, match="begun with another key") as refused:
             await opened("elsewhere")
         assert "RACKMEDIC_LEDGER_KEY" in str(refused.value)
         assert str(tmp_path / "elsewhere" / "ledger.key") in str(refused.value)
         await (await opened("here")).resume("ANN")
-        assert (await first.verify()).good
+        assert (await first.verify_audit()).good
 
 
 def test_a_short_key_is_refused_with_the_mend() -> None:
     with pytest.raises(BadSettings, match="openssl rand"):
-        load(None, {"RACKMEDIC_LEDGER_KEY": "short"})
+        load_settings(None, {"RACKMEDIC_LEDGER_KEY": "short"})
 
 
 async def test_the_newest_head_is_kept_outside_redis_and_an_older_copy_is_noticed_by_the_next_process(tmp_path: Path) -> None:
-    settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    settings = load_settings(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
     async with FakeAsyncRedis() as redis:
         store = Store(redis, "server", "redis://one")
         first = await open_ledger(settings, store, HERE, SetClock())
         await first.stop("ANN", "power work")
         older = [(key, await redis.dump(key)) for key in ("rm:ledger:audit", "rm:ledger:head")]
         await first.resume("ANN")
-        length, head = kept_head(head_file(settings))
-        assert (length, head) == (2, (await first.verify()).head)
+        length, head = load_audit_head(get_head_file(settings))
+        assert (length, head) == (2, (await first.verify_audit()).head)
         for key, value in older:
             await redis.restore(key, 0, value or b"", replace=True)
-        await (await open_ledger(settings, store, HERE, SetClock())).let_go("inc-1", "X", [], "T1:ANN")
-        assert "went back in time" in (await first.status()).stopped
-    head_file(settings).write_text("rubbish")
-    assert kept_head(head_file(settings)) == (0, "")
+        await (await open_ledger(settings, store, HERE, SetClock())).record_continuation("inc-1", "X", [], "T1:ANN")
+        assert "went back in time" in (await first.get_brake_status()).stopped
+    get_head_file(settings).write_text("rubbish")
+    assert load_audit_head(get_head_file(settings)) == (0, "")

@@ -11,18 +11,18 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.run.world import WallClock
-from bot.settings import BadSettings, Settings, load
+from bot.settings import BadSettings, Settings, load_settings
 from bot.store import ledger_keys
 from bot.store.ledger import open_ledger
-from bot.store.ledger_keys import ledger_key, older_keys, renew_key
+from bot.store.ledger_keys import load_ledger_key, load_older_keys, rotate_ledger_key
 from bot.store.store import open_store
-from bot.terminal.doctor import examined
+from bot.terminal.doctor import collect_findings
 from tests.support.fakes_ledger import PEOPLE, action
 from tests.support.terminal import rackmedic
 from tools.inventory.hosts import Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record, Terms
-from tools.ledger.seal import key_id
+from tools.ledger.record import ActionRecord, ApprovalTerms
+from tools.ledger.seal import compute_key_id
 
 needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="NO redis-server ON PATH: apt-get install redis-server")
 ONE, TWO = "first key of the site and long enough", "second key of the site and long enough"
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def settings_in(folder: Path, **more: str) -> Settings:
-    return load(None, {"RACKMEDIC_DATA_DIR": str(folder), **{f"RACKMEDIC_{name}": value for name, value in more.items()}})
+    return load_settings(None, {"RACKMEDIC_DATA_DIR": str(folder), **{f"RACKMEDIC_{name}": value for name, value in more.items()}})
 
 
 def on_ledger(settings: Settings, do: Callable[[Ledger], Awaitable[T]]) -> T:
@@ -46,12 +46,12 @@ def on_ledger(settings: Settings, do: Callable[[Ledger], Awaitable[T]]) -> T:
     return asyncio.run(done())
 
 
-async def asked(ledger: Ledger) -> Record:
-    return await ledger.propose(action(), Terms(PEOPLE, 1))
+async def asked(ledger: Ledger) -> ActionRecord:
+    return await ledger.propose(action(), ApprovalTerms(PEOPLE, 1))
 
 
 def doctor_says(settings: Settings) -> tuple[str, str]:
-    row = next(row for row in asyncio.run(examined(settings)) if row.part == "ledger key")
+    row = next(row for row in asyncio.run(collect_findings(settings)) if row.part == "ledger key")
     return row.state, row.says
 
 
@@ -59,24 +59,24 @@ def doctor_says(settings: Settings) -> tuple[str, str]:
 def test_our_own_key_is_changed_and_everything_that_was_signed_stays_readable(tmp_path: Path) -> None:
     environ, settings = {"RACKMEDIC_DATA_DIR": str(tmp_path)}, settings_in(tmp_path)
     card = on_ledger(settings, asked)
-    before = ledger_key(settings)
+    before = load_ledger_key(settings)
     ran = rackmedic("ledger", "rotate", "--json", environ=environ)
     assert ran.returncode == 0, ran.stderr
     row = json.loads(ran.stdout)
     assert row == {
         "schema": 1,
-        "key": key_id(ledger_key(settings)),
-        "older": [key_id(before)],
+        "key": compute_key_id(load_ledger_key(settings)),
+        "older": [compute_key_id(before)],
         "superseded": [card.approval],
         "running": [],
     }
-    assert older_keys(settings) == (before,)
+    assert load_older_keys(settings) == (before,)
     assert rackmedic("audit", "verify", environ=environ).returncode == 0
-    assert on_ledger(settings, lambda ledger: ledger.record(card.approval)).state == "superseded"
+    assert on_ledger(settings, lambda ledger: ledger.get_record(card.approval)).state == "superseded"
     assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("ledger.key*")} == {0o600}
     assert doctor_says(settings) == (
         "ok",
-        f"{row['key']} signs; earlier ones: {key_id(before)}; signed with an earlier one: 0 to be proposed anew, 0 that run",
+        f"{row['key']} signs; earlier ones: {compute_key_id(before)}; signed with an earlier one: 0 to be proposed anew, 0 that run",
     )
 
 
@@ -105,20 +105,20 @@ def test_a_key_of_the_settings_is_changed_in_the_settings(tmp_path: Path) -> Non
 def test_a_crash_between_files_and_ledger_is_ended_by_running_it_again(tmp_path: Path, crash: str) -> None:
     environ, settings = {"RACKMEDIC_DATA_DIR": str(tmp_path)}, settings_in(tmp_path)
     card = on_ledger(settings, asked)
-    first = ledger_key(settings)
+    first = load_ledger_key(settings)
     if crash == "before the new key is there":
         (tmp_path / "ledger.key.older").write_bytes(first)
         assert on_ledger(settings, asked).state == "pending", "nothing has changed yet"
     else:
-        renew_key(settings)
+        rotate_ledger_key(settings)
         with pytest.raises(Refusal, match="rackmedic ledger rotate"):
             on_ledger(settings, asked)
-    begun = ledger_key(settings)
+    begun = load_ledger_key(settings)
     assert rackmedic("ledger", "rotate", environ=environ).returncode == 0
-    assert first in older_keys(settings)
-    assert (ledger_key(settings) == begun) == (crash == "before the ledger knows it"), "a key that was made is used"
-    assert on_ledger(settings, lambda ledger: ledger.record(card.approval)).state == "superseded"
-    assert on_ledger(settings, lambda ledger: ledger.verify()).good
+    assert first in load_older_keys(settings)
+    assert (load_ledger_key(settings) == begun) == (crash == "before the ledger knows it"), "a key that was made is used"
+    assert on_ledger(settings, lambda ledger: ledger.get_record(card.approval)).state == "superseded"
+    assert on_ledger(settings, lambda ledger: ledger.verify_audit()).good
 
 
 def test_the_kill_switch_can_be_pulled_while_the_key_is_being_changed(tmp_path: Path) -> None:
@@ -126,20 +126,20 @@ def test_the_kill_switch_can_be_pulled_while_the_key_is_being_changed(tmp_path: 
         pytest.skip("NO redis-server ON PATH: apt-get install redis-server")
     settings = settings_in(tmp_path)
     on_ledger(settings, asked)
-    renew_key(settings)
+    rotate_ledger_key(settings)
     assert rackmedic("stop", "look first", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)}).returncode == 0
 
 
 def test_no_step_of_a_new_key_loses_one(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    first = ledger_key(settings)
-    renew_key(settings)
-    second = ledger_key(settings)
-    renew_key(settings)
-    assert older_keys(settings) == (second, first)
-    assert ledger_key(settings) not in (first, second)
+    first = load_ledger_key(settings)
+    rotate_ledger_key(settings)
+    second = load_ledger_key(settings)
+    rotate_ledger_key(settings)
+    assert load_older_keys(settings) == (second, first)
+    assert load_ledger_key(settings) not in (first, second)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger.key", "ledger.key.older"]
-    assert len(ledger_key(settings)) == ledger_keys.KEY_BYTES * 2
+    assert len(load_ledger_key(settings)) == ledger_keys.KEY_BYTES * 2
 
 
 def test_an_earlier_key_that_is_too_short_is_refused(tmp_path: Path) -> None:

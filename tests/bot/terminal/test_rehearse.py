@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from bot.refusal import Refusal
-from bot.run.world import World
-from bot.settings import load
-from bot.terminal.dry_run import dry_run_once, rehearse
+from bot.run.world import DiagnosisRuntime
+from bot.settings import load_settings
+from bot.terminal.dry_run import run_dry_run_command, preview_remedy
 from bot.terminal.requests import DryRunRequest
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.shared import open_command_world, open_stage
 from deploy.sandbox.cluster.doors.stage import Stage
 from tools.remedies import REMEDIES
 
@@ -37,22 +37,22 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     file = tmp_path_factory.mktemp("case") / "case.yaml"
     file.write_text(CASE)
-    found = stage_of(file)
+    found = open_stage(file)
     assert found
     return found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(staged: Stage) -> AsyncIterator[World]:
+async def world(staged: Stage) -> AsyncIterator[DiagnosisRuntime]:
     """One simulated cluster for all tests here: a remedy that is tried changes nothing."""
-    async with looking(load(environ={}), None, staged) as world:
+    async with open_command_world(load_settings(environ={}), None, staged) as world:
         yield world
 
 
 async def tried(
-    world: World, capsys: pytest.CaptureFixture[str], remedy: str, *values: str, host: str = "gpu-001"
+    world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str], remedy: str, *values: str, host: str = "gpu-001"
 ) -> tuple[int, dict[str, Any]]:
-    code = await rehearse(world, REMEDIES[remedy], DryRunRequest(remedy, host, values, as_json=True))
+    code = await preview_remedy(world, REMEDIES[remedy], DryRunRequest(remedy, host, values, as_json=True))
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, document
 
@@ -61,7 +61,7 @@ OF_KUBERNETES = ("evict_pods",)
 """Slurm's nodes have no pods."""
 
 
-async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str]) -> None:
     for remedy in OF_KUBERNETES:
         with pytest.raises(Refusal, match="is Kubernetes's, and gpu-001 is scheduled by Slurm"):
             await tried(world, capsys, remedy)
@@ -69,7 +69,7 @@ async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: World, c
 
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.id not in OF_KUBERNETES])
 async def test_every_remedy_can_be_tried_and_nothing_changes(
-    world: World, staged: Stage, capsys: pytest.CaptureFixture[str], remedy: str
+    world: DiagnosisRuntime, staged: Stage, capsys: pytest.CaptureFixture[str], remedy: str
 ) -> None:
     bdf = staged.cluster.world().nodes["gpu-001"].gpus[5].bdf
     values = [f"{name}={GOOD[name].format(bdf=bdf)}" for name in REMEDIES[remedy].args if name not in HIDDEN]
@@ -84,27 +84,27 @@ async def test_every_remedy_can_be_tried_and_nothing_changes(
     assert all(says in told["would"] for says in stops)
 
 
-async def test_what_stops_it_is_named_with_what_was_seen(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_stops_it_is_named_with_what_was_seen(world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = await tried(world, capsys, "cleanup", "hours=72")
     assert code == 1
     assert told["would"] == "be refused: not so: the root file system is nearly full"
-    assert await rehearse(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",))) == 1
+    assert await preview_remedy(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",))) == 1
     shown = capsys.readouterr().out
     assert "no  the root file system is nearly full (it says 'Use% IUse%')" in shown
     assert "It would be refused" in shown
 
 
-async def test_what_would_be_deleted_is_told_with_sizes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_would_be_deleted_is_told_with_sizes(world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str]) -> None:
     _, told = await tried(world, capsys, "cleanup", "hours=72")
     assert (told["deletes"]["files"], told["deletes"]["size"], told["deletes"]["why"]) == (2, 2 * 20480, "")
     assert told["deletes"]["largest"][0]["path"].startswith("/var/crash/")
-    await rehearse(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",)))
+    await preview_remedy(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",)))
     shown = " ".join(capsys.readouterr().out.split())
     assert "would go: 2 files, 40 KiB /var/crash/_usr_bin_python3.0.crash: 20 KiB, root, 79d" in shown
     assert "deletes" not in (await tried(world, capsys, "drain_node"))[1]
 
 
-async def test_what_runs_elsewhere_says_where(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_runs_elsewhere_says_where(world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = await tried(world, capsys, "drain_node")
     assert (code, told["via"], told["undo"]) == (0, "slurm-controller", "resume_node")
 
@@ -112,7 +112,7 @@ async def test_what_runs_elsewhere_says_where(world: World, capsys: pytest.Captu
 @pytest.mark.parametrize("name", ["pray", "run_check"])
 async def test_what_is_no_remedy_for_a_host_is_refused_before_any_host_is_asked(name: str) -> None:
     with pytest.raises(Refusal, match=f"there is no remedy '{name}' that could be tried"):
-        await dry_run_once(load(environ={}), DryRunRequest(name, "gpu-001"))
+        await run_dry_run_command(load_settings(environ={}), DryRunRequest(name, "gpu-001"))
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,6 @@ async def test_what_is_no_remedy_for_a_host_is_refused_before_any_host_is_asked(
         (DryRunRequest("drain_node", "slurm-controller"), "runs via a scheduler.s controller"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_in_words(world: World, asked: DryRunRequest, says: str) -> None:
+async def test_what_cannot_be_asked_is_refused_in_words(world: DiagnosisRuntime, asked: DryRunRequest, says: str) -> None:
     with pytest.raises(Refusal, match=says):
-        await rehearse(world, REMEDIES[asked.remedy], asked)
+        await preview_remedy(world, REMEDIES[asked.remedy], asked)

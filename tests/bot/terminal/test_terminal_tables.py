@@ -7,14 +7,14 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from bot.terminal.catalogues import show
-from bot.terminal.examination.finding import Finding, findings_table
-from bot.terminal.ledger import brakes_table
-from bot.terminal.paper import json_line
-from bot.terminal.report import report_text
+from bot.terminal.catalogues import print_catalogue
+from bot.terminal.examination.finding import Finding, render_findings_table
+from bot.terminal.ledger import render_brakes_table
+from bot.terminal.paper import format_json_line
+from bot.terminal.report import render_report
 from graph.report import Report
-from graph.state import Incident
-from kb.redact import visible
+from graph.state import IncidentState
+from kb.redact import show_invisible
 from tools.ledger.brakes import Brakes, BrakeStatus
 
 HOSTILE = "hall [/2] [red]is hot[/red]"
@@ -27,14 +27,14 @@ def shown(what: RenderableType) -> str:
 
 
 def test_a_reason_for_the_kill_switch_is_shown_as_it_was_written() -> None:
-    text = shown(brakes_table(BrakeStatus("terminal:ada", HOSTILE, ("[/train]",), (), ()), Brakes()))
+    text = shown(render_brakes_table(BrakeStatus("terminal:ada", HOSTILE, ("[/train]",), (), ()), Brakes()))
     assert HOSTILE in text
     assert "[/train]" in text
-    assert "\x1b" not in shown(brakes_table(BrakeStatus("terminal:ada", "\x1b[2J", (), (), ()), Brakes()))
+    assert "\x1b" not in shown(render_brakes_table(BrakeStatus("terminal:ada", "\x1b[2J", (), (), ()), Brakes()))
 
 
 def test_what_the_doctor_was_told_is_shown_as_it_was_said() -> None:
-    text = shown(findings_table([Finding("ssh", "fail", HOSTILE, "see [/etc]")]))
+    text = shown(render_findings_table([Finding("ssh", "fail", HOSTILE, "see [/etc]")]))
     assert "FAIL" in text
     assert HOSTILE in text
     assert "see [/etc]" in text
@@ -44,17 +44,17 @@ def test_the_first_line_of_a_report_hides_nothing_that_a_log_printed() -> None:
     """A C1 control is an escape sequence to some terminals, and the line that nobody can explain stands in the headline."""
     for sign in ("\x9b31m", "\x1b[2J", "\u202e", "\u200b"):
         report = Report(item="i", outcome="abstained", headline=f"unexplained: [rank0]: note {sign}lost")
-        assert sign not in shown(report_text(Incident(), report))
+        assert sign not in shown(render_report(IncidentState(), report))
 
 
 def test_json_is_printed_without_signs_that_act_or_hide_and_read_as_it_was() -> None:
     row = {"line": "\x9b31m \x1b[2J \u202eno \u200b\U000e0041\x7f\xa0 – „größer“ 东", "at": date(2026, 5, 20)}
-    printed = json_line(row)
-    assert visible(printed) == printed
+    printed = format_json_line(row)
+    assert show_invisible(printed) == printed
     assert "– „größer“ 东" in printed
     assert json.loads(printed) == row | {"at": "2026-05-20"}
 
 
 def test_a_catalogue_shows_a_sites_own_words_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    show("Things", [{"id": "own", "asks": HOSTILE}], as_json=False)
+    print_catalogue("Things", [{"id": "own", "asks": HOSTILE}], as_json=False)
     assert HOSTILE in capsys.readouterr().out

@@ -11,12 +11,12 @@ import yaml
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.store.outbox import Clicked, Outbox, Sending, tracker_box
-from bot.trackers.courier import BEGAN, Courier, next_look
-from bot.trackers.draft import DraftSection, TrackerDraft, draft_of, plain_text, retitled
+from bot.store.outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
+from bot.trackers.courier import BEGAN_KEY, TicketSync, compute_next_poll
+from bot.trackers.draft import DraftSection, TrackerDraft, build_draft, render_plain_text, replace_title
 from bot.trackers.kinds import KINDS, open_trackers
-from bot.trackers.tracker import RemoteRemark, TrackerRefused
-from graph.state import Incident, Origin
+from bot.trackers.tracker import RemoteComment, TrackerRefused
+from graph.state import IncidentState, Origin
 from tests.support.clock import SetClock
 from tests.support.trackers import StandInTracker, config_of, stand_in
 
@@ -40,7 +40,7 @@ class Post:
     theirs: StandInTracker
     clock: SetClock
     outbox: Outbox
-    courier: Courier
+    courier: TicketSync
     painted: list[str] = field(default_factory=list)
     cause: str | None = None
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -51,16 +51,16 @@ class Post:
     def name(self) -> str:
         return f"{INCIDENT} {self.kind}"
 
-    async def row(self) -> Sending:
-        return await self.outbox.row(self.name)
+    async def row(self) -> OutboxRow:
+        return await self.outbox.load_row(self.name)
 
     async def sweep(self, **later: float) -> int:
         self.clock.go(**later)
         return await self.courier.sweep()
 
-    async def click(self) -> Clicked:
-        digest = await self.outbox.draft(self.name, DRAFT.stored())
-        return await self.outbox.put(self.name, digest, "U1", once=True)
+    async def click(self) -> ClickResult:
+        digest = await self.outbox.save_draft(self.name, DRAFT.to_stored_bytes())
+        return await self.outbox.queue_draft(self.name, digest, "U1", once=True)
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def post(tmp_path: Path, kind: str, **more: object) -> AsyncIterator[Post]
         file = tmp_path / "trackers.yaml"
         file.write_text(yaml.safe_dump({kind: config_of(kind, theirs.url, **more)}))
         [tracker] = open_trackers(file, clock)
-        outbox = Outbox(FakeAsyncRedis(), clock, tracker_box())
+        outbox = Outbox(FakeAsyncRedis(), clock, build_tracker_outbox_keys())
         made: list[Post] = []
 
         async def paint(name: str) -> None:
@@ -79,12 +79,12 @@ async def post(tmp_path: Path, kind: str, **more: object) -> AsyncIterator[Post]
         async def closing(_: str) -> str | None:
             return made[0].cause
 
-        async def tell(_: str, said: RemoteRemark, beside: str) -> bool:
+        async def tell(_: str, said: RemoteComment, beside: str) -> bool:
             if made[0].slack:
                 made[0].told.append(("\n".join(said.lines), beside))
             return made[0].slack
 
-        courier = Courier(outbox, {kind: tracker}, clock, paint, closing, tell)
+        courier = TicketSync(outbox, {kind: tracker}, clock, paint, closing, tell)
         made.append(Post(kind, theirs, clock, outbox, courier))
         yield made[0]
 
@@ -96,9 +96,9 @@ DONE = {"jira": "Done", "servicenow": "6", "pagerduty": "resolved", "github": "c
 async def test_a_failing_first_try_is_repeated_and_the_state_comes_back(tmp_path: Path, kind: str) -> None:
     async with post(tmp_path, kind) as at:
         at.theirs.fails = [429]
-        assert await at.click() is Clicked.SENT
+        assert await at.click() is ClickResult.SENT
         await at.sweep()
-        assert ("429" in (row := await at.row()).trouble, row.pending, row.notes[BEGAN], at.theirs.made) == (True, True, "", 0)
+        assert ("429" in (row := await at.row()).trouble, row.pending, row.notes[BEGAN_KEY], at.theirs.made) == (True, True, "", 0)
         wait = {"pagerduty": 60}.get(kind, 30)
         assert await at.sweep(seconds=wait - 10) == 0
         await at.sweep(seconds=11)
@@ -111,7 +111,7 @@ async def test_a_failing_first_try_is_repeated_and_the_state_comes_back(tmp_path
         after = await at.row()
         assert before
         assert (after.state != before, after.notes["done"]) == (True, "1")
-        assert await at.click() is Clicked.BEFORE
+        assert await at.click() is ClickResult.BEFORE
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +120,7 @@ async def test_an_answer_that_was_lost_makes_no_second_ticket(tmp_path: Path, ki
         at.theirs.fails = [0]
         await at.click()
         await at.sweep()
-        assert (at.theirs.made, (await at.row()).pending, bool((await at.row()).notes[BEGAN])) == (1, True, True)
+        assert (at.theirs.made, (await at.row()).pending, bool((await at.row()).notes[BEGAN_KEY])) == (1, True, True)
         await at.sweep(minutes=3)
         assert (at.theirs.made, (await at.row()).stage) == (1, "sent")
 
@@ -129,8 +129,8 @@ async def test_an_answer_that_was_lost_makes_no_second_ticket(tmp_path: Path, ki
 async def test_a_process_killed_before_it_sent_leaves_it_to_the_next(tmp_path: Path, kind: str) -> None:
     async with post(tmp_path, kind) as at:
         await at.click()
-        assert await at.outbox.take() == [at.name]
-        await at.outbox.note(await at.row(), **{BEGAN: at.clock.now().isoformat()})
+        assert await at.outbox.claim_due() == [at.name]
+        await at.outbox.record_notes(await at.row(), **{BEGAN_KEY: at.clock.now().isoformat()})
         assert await at.sweep() == 0
         await at.sweep(seconds=91)
         assert (at.theirs.made, (await at.row()).stage) == (1, "sent")
@@ -170,7 +170,7 @@ async def test_what_is_refused_says_how_to_mend_it_and_may_be_sent_anew(
         await at.sweep()
         row = await at.row()
         assert (row.stage, says in row.refused, at.theirs.made, "other" in row.refused) == ("refused", True, 0, False)
-        assert await at.click() is Clicked.SENT
+        assert await at.click() is ClickResult.SENT
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,14 +204,14 @@ async def test_a_ticket_that_is_gone_there_is_said_and_asked_for_no_more(tmp_pat
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_tracker_is_tried_without_making_anything(tmp_path: Path, kind: str) -> None:
     async with post(tmp_path, kind) as at:
-        assert await at.courier.trackers[kind].tried()
+        assert await at.courier.trackers[kind].check_access()
         assert at.theirs.made == 0
 
 
 async def test_a_type_that_a_project_has_not_is_named_with_those_that_it_has(tmp_path: Path) -> None:
     async with post(tmp_path, "jira", type="Incident") as at:
         with pytest.raises(TrackerRefused, match="Task, Bug"):
-            await at.courier.trackers["jira"].tried()
+            await at.courier.trackers["jira"].check_access()
 
 
 @pytest.mark.parametrize(
@@ -247,24 +247,24 @@ def test_a_file_that_cannot_be_used_is_refused_and_no_secret_is_printed(tmp_path
 def test_the_interval_between_two_looks_grows_with_the_time_since_the_last_change(
     hours: int, done: bool, over: bool, seconds: int | None
 ) -> None:
-    after = next_look(timedelta(hours=hours), timedelta(seconds=10), done=done, over=over)
+    after = compute_next_poll(timedelta(hours=hours), timedelta(seconds=10), done=done, over=over)
     assert after == (None if seconds is None else timedelta(seconds=seconds))
 
 
 def test_a_customers_words_and_name_do_not_leave() -> None:
-    state: Incident = {
+    state: IncidentState = {
         "brief": {"text": "our secret model diverges", "hosts": ["gpu-003"]},
         "report": {"item": "x", "outcome": "handed_off", "headline": "ACME's job hangs on gpu-003, password=hunter2hunter2"},
         "said": [{"text": "our secret model diverges", "at": "2026-05-20T03:10:00+00:00"}],
     }
-    draft = draft_of(INCIDENT, state, Origin(kind="slack", team="T1", channel="C1", thread_ts="1.0", tenant="acme"), {}, ("acme",))
-    words = f"{draft.title} {plain_text(draft, 'm')}"
+    draft = build_draft(INCIDENT, state, Origin(kind="slack", team="T1", channel="C1", thread_ts="1.0", tenant="acme"), {}, ("acme",))
+    words = f"{draft.title} {render_plain_text(draft, 'm')}"
     assert [word for word in ("acme", "secret model", "hunter2") if word in words.lower()] == []
     assert "a customer's job hangs" in words
 
 
 def test_a_customers_name_leaves_within_no_word_and_hosts_keep_theirs() -> None:
-    state: Incident = {
+    state: IncidentState = {
         "brief": {"text": "", "hosts": ["acme-gpu-003", "acme-gpu-004"]},
         "report": {
             "item": "x",
@@ -272,12 +272,12 @@ def test_a_customers_name_leaves_within_no_word_and_hosts_keep_theirs() -> None:
             "headline": "acme-llama-70b of ACME_ml at /home/acme/run hangs, der Acme-Cluster too, on acme-gpu-003 and acme-gpu-[003-004]; acmeology",
         },
     }
-    draft = draft_of(INCIDENT, state, Origin(kind="slack", team="T1", channel="C1", thread_ts="1.0"), {}, ("acme",))
+    draft = build_draft(INCIDENT, state, Origin(kind="slack", team="T1", channel="C1", thread_ts="1.0"), {}, ("acme",))
     assert draft.title == (
         "a customer-llama-70b of a customer_ml at /home/a customer/run hangs, der a customer-Cluster too, "
         "on acme-gpu-003 and acme-gpu-[003-004]; a customer-ology"
     )
     assert draft.hosts == ("acme-gpu-003", "acme-gpu-004")
-    assert retitled(draft, "Acme's job on acme-gpu-004", ("acme",)).title == "a customer's job on acme-gpu-004"
+    assert replace_title(draft, "Acme's job on acme-gpu-004", ("acme",)).title == "a customer's job on acme-gpu-004"
     numbered = draft.model_copy(update={"hosts": ("acme7", "acme-x")})
-    assert retitled(numbered, "acme's job on acme7 and acme-x", ("acme",)).title == "a customer's job on acme7 and acme-x"
+    assert replace_title(numbered, "acme's job on acme7 and acme-x", ("acme",)).title == "a customer's job on acme7 and acme-x"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.trackers.draft import TrackerDraft, retitled, without_customers
+from bot.trackers.draft import TrackerDraft, replace_title, redact_tenants
 
 TENANTS = ("acme", "Globex Corp", "sap", "core")
 HOSTS = ("acme-gpu-003", "acme7", "sap-login")
@@ -31,7 +31,7 @@ STAYS = (
 
 
 def told(text: str) -> str:
-    return retitled(TrackerDraft(incident="i", title="", sections=(), hosts=HOSTS), text, TENANTS).title
+    return replace_title(TrackerDraft(incident="i", title="", sections=(), hosts=HOSTS), text, TENANTS).title
 
 
 @pytest.mark.parametrize("text", LEAVES_NOT)
@@ -49,8 +49,8 @@ def test_names_of_hosts_and_words_of_everybody_stay(text: str) -> None:
 
 def test_a_name_within_a_word_is_taken_out_of_it_and_the_rest_stays() -> None:
     assert told("acmetrain of xacmex at acme7, acme8") == "a customer-train of x-a customer-x at acme7, a customer-8"
-    assert without_customers("acme-gpu-003", ("acme",)) == "a customer-gpu-003"
-    assert without_customers("plain words", ()) == "plain words"
+    assert redact_tenants("acme-gpu-003", ("acme",)) == "a customer-gpu-003"
+    assert redact_tenants("plain words", ()) == "plain words"
 
 
 def test_many_names_in_one_endless_word_are_found_in_time_that_grows_with_it() -> None:

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from bot.cards.incidents import diagnosis, ticket
-from bot.cards.incidents.handoff import handoff
+from bot.cards.incidents.handoff import build_handoff
 from bot.cards.trackers import opening
-from bot.slack.client import post
-from bot.slack.context import Surface
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
-from bot.slack.trackers.office import TrackerCards, TrackerDesk
-from bot.store.outbox import Outbox, tracker_box
-from bot.trackers.courier import Courier
+from bot.slack.client import post_message
+from bot.slack.context import HandlerContext
+from bot.slack.outgoing.posts import EditableMessages, PostedCards
+from bot.slack.trackers.office import TrackerCards, TrackerHandlers
+from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.trackers.courier import TicketSync
 from bot.trackers.kinds import KINDS
-from graph.state import Incident
+from graph.state import IncidentState
 from tests.support.clock import SetClock, WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
 from tests.support.trackers import StandInTracker, config_of, stand_in
 
-STATE: Incident = {
+STATE: IncidentState = {
     "brief": {"text": "job 4711 hangs", "hosts": ["gpu-003"]},
     "report": {"item": "x", "outcome": "handed_off", "headline": "GPU 7 of gpu-003 <fell> & off the bus"},
     "ticket": {"state": "open"},
@@ -46,11 +46,11 @@ class Office:
         async def open_still(_: str) -> str | None:
             return None
 
-        await Courier(self.cards.outbox, self.cards.trackers, self.clock, self.cards.paint, open_still, self.cards.tell).sweep()
+        await TicketSync(self.cards.outbox, self.cards.trackers, self.clock, self.cards.update_card, open_still, self.cards.quote_remark).sweep()
         await self.bot.settled()
 
     async def opened(self, who: str = "priya") -> Any:
-        await self.bot.slack.click(who, self.card, opening.OPEN)
+        await self.bot.slack.click(who, self.card, opening.OPEN_ACTION_ID)
         await self.bot.settled()
         return self.bot.slack.view(who)
 
@@ -66,18 +66,18 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
         row = KINDS[kind]
         tracker = row.open(kind, row.config.model_validate(config_of(kind, theirs.url)), clock)
 
-        def dress(surface: Surface, redis: Any) -> Surface:
-            kept, outbox = KeptMessages(surface.client, PostedCards(redis)), Outbox(redis, clock, tracker_box())
+        def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
+            kept, outbox = EditableMessages(surface.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
             made.append(TrackerCards(surface.client, kept, surface.inbox, surface.people, outbox, {kind: tracker}, surface.bound))
-            return replace(surface, tracking=TrackerDesk(surface, made[0], {}, ()))
+            return replace(surface, tracking=TrackerHandlers(surface, made[0], {}, ()))
 
         async with slack_side(dress) as bot:
             thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-003")
             await bot.settled()
-            incident = str(await bot.inbox.find("T0RACK", OPS, thread))
+            incident = str(await bot.inbox.find_incident("T0RACK", OPS, thread))
             bot.states[incident] = {**STATE, "id": incident}
-            elsewhere = opening.offers(incident, [(kind, tracker.words)])
-            card = await post(bot.surface.client, OPS, thread, ticket.render(handoff(bot.states[incident]), elsewhere=elsewhere))
+            elsewhere = opening.render_open_buttons(incident, [(kind, tracker.words)])
+            card = await post_message(bot.surface.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere))
             yield Office(bot, theirs, made[0], clock, thread, incident, card)
 
 
@@ -87,7 +87,7 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         words = json.dumps(view, ensure_ascii=False)
         assert [word for word in ("Nothing was sent yet", "OPS", "rackmedic-inc", "job 4711 hangs") if word not in words] == []
         assert at.theirs.made == 0
-        assert await at.bot.slack.submit("priya", view["id"], {opening.TITLE: "Riser of gpu-003, password=hunter2hunter2"}) == {}
+        assert await at.bot.slack.submit("priya", view["id"], {opening.TITLE_BLOCK_ID: "Riser of gpu-003, password=hunter2hunter2"}) == {}
         await at.bot.settled()
         assert "On its way to Jira" in at.shown()
         await at.sweep(seconds=1)
@@ -99,8 +99,8 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         theirs |= {"state": "Done", "done": True}
         await at.sweep(seconds=61)
         assert "nothing was proved here" in at.shown()
-        assert diagnosis.RECHECK in at.shown()
-        assert await at.bot.inbox.lifecycle(at.incident) != "closed"
+        assert diagnosis.RECHECK_ACTION_ID in at.shown()
+        assert await at.bot.inbox.get_lifecycle(at.incident) != "closed"
 
 
 STATES = {"jira": "Done", "servicenow": "6", "pagerduty": "resolved", "github": "closed", "webhook": "done"}
@@ -112,7 +112,7 @@ async def test_every_tracker_is_asked_by_a_person_linked_in_the_thread_and_heard
     async with office(kind) as at:
         view = await at.opened()
         assert at.theirs.made == 0
-        await at.bot.slack.submit("priya", view["id"], {opening.TITLE: "Riser of gpu-003"})
+        await at.bot.slack.submit("priya", view["id"], {opening.TITLE_BLOCK_ID: "Riser of gpu-003"})
         await at.bot.settled()
         await at.sweep(seconds=1)
         [theirs] = at.theirs.tickets.values()

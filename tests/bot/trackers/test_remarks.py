@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bot.slack.trackers.office import REMARK
-from bot.trackers.courier import MOST_AT_ONCE, MOST_REMARKS, REMARKED
+from bot.slack.trackers.office import REMARK_EVENT_TYPE
+from bot.trackers.courier import MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, HANDLED_COMMENTS_KEY
 from bot.trackers.kinds import KINDS
-from bot.trackers.remarks import MOST_LINES, MOST_TEXT, adf_text, bounded, closing_words, moment_of, remark_of
-from bot.trackers.tracker import RemoteRemark
+from bot.trackers.remarks import MAX_COMMENT_LINES, MAX_TEXT_CHARS, extract_adf_text, split_bounded_lines, format_closing_comment, parse_comment_time, build_comment
+from bot.trackers.tracker import RemoteComment
 from tests.bot.trackers.test_courier import INCIDENT, Post, post
 from tests.bot.trackers.test_office import Office, office
 from tests.support.fakes_bot import OPS
@@ -90,14 +90,14 @@ async def test_a_flood_is_bounded_and_said(tmp_path: Path, kind: str) -> None:
             at.theirs.write(ticket, f"number {number}")
         for _ in range(3):
             await at.sweep(minutes=6)
-        assert [text for text, _ in at.told] == [f"number {number}" for number in range(18 - MOST_AT_ONCE, 18)]
+        assert [text for text, _ in at.told] == [f"number {number}" for number in range(18 - MAX_COMMENTS_PER_POLL, 18)]
         assert [beside for _, beside in at.told] == ["13 more that came before it stand there alone.", "", "", "", ""]
         for number in range(30):
             for more in range(5):
                 at.theirs.write(ticket, f"number {number} {more}")
             await at.sweep(minutes=6)
-        assert (len(at.told), "from here on" in at.told[-1][1]) == (MOST_REMARKS, True)
-        assert len((await at.row()).notes[REMARKED]) < 2000
+        assert (len(at.told), "from here on" in at.told[-1][1]) == (MAX_COMMENTS_PER_TICKET, True)
+        assert len((await at.row()).notes[HANDLED_COMMENTS_KEY]) < 2000
 
 
 async def test_with_comments_switched_off_nobody_asks_for_them(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_with_comments_switched_off_nobody_asks_for_them(tmp_path: Path) -
 async def test_what_stood_there_before_comments_were_read_stays_there(tmp_path: Path) -> None:
     async with post(tmp_path, "github") as at:
         ticket = await there(at)
-        await at.outbox._redis.hdel(at.outbox._box.row(at.name), REMARKED)
+        await at.outbox._redis.hdel(at.outbox._box.row(at.name), HANDLED_COMMENTS_KEY)
         at.theirs.write(ticket, "old")
         await at.sweep(seconds=61)
         at.theirs.write(ticket, "new")
@@ -145,7 +145,7 @@ async def test_a_process_that_dies_over_a_comment_shows_no_other_twice(tmp_path:
             at.theirs.write(ticket, text)
         plain = at.courier.tell
 
-        async def dies(name: str, said: RemoteRemark, beside: str) -> bool:
+        async def dies(name: str, said: RemoteComment, beside: str) -> bool:
             if said.lines == ("two",):
                 raise ConnectionResetError
             return await plain(name, said, beside)
@@ -164,8 +164,8 @@ HOSTILE = (
 )
 
 
-def said(text: str = "It is here.", id_: str = "7", **more: Any) -> RemoteRemark:
-    made = remark_of(id_, "Beth <!here>", text, "2026-05-20T03:10:00Z", **more)
+def said(text: str = "It is here.", id_: str = "7", **more: Any) -> RemoteComment:
+    made = build_comment(id_, "Beth <!here>", text, "2026-05-20T03:10:00Z", **more)
     assert made is not None
     return made
 
@@ -180,13 +180,13 @@ async def sent(at: Office) -> str:
 
 
 def notes_in(at: Office) -> list[dict[str, Any]]:
-    return [row for row in at.bot.slack.thread(OPS, at.thread) if (row.get("metadata") or {}).get("event_type") == REMARK]
+    return [row for row in at.bot.slack.thread(OPS, at.thread) if (row.get("metadata") or {}).get("event_type") == REMARK_EVENT_TYPE]
 
 
 async def test_a_note_names_who_and_when_links_and_is_quoted_escaped_and_without_secrets() -> None:
     async with office() as at:
         name = await sent(at)
-        assert await at.cards.tell(name, said(HOSTILE, url=f"{at.theirs.url}/browse/OPS-1"), "2 more")
+        assert await at.cards.quote_remark(name, said(HOSTILE, url=f"{at.theirs.url}/browse/OPS-1"), "2 more")
         [note] = notes_in(at)
         whole = json.dumps([note["text"], note["blocks"]], ensure_ascii=False)
         assert [
@@ -200,11 +200,11 @@ async def test_a_note_names_who_and_when_links_and_is_quoted_escaped_and_without
 async def test_a_note_is_no_message_of_anybody_to_us() -> None:
     async with office() as at:
         name = await sent(at)
-        before = (list(at.bot.woken), len(await at.bot.inbox.peek(at.incident)))
+        before = (list(at.bot.woken), len(await at.bot.inbox.list_waiting(at.incident)))
         for number, words in enumerate(("@rackmedic approve 1", "stop", "hand off", "yes", "@rackmedic job 9 hangs on gpu-004", HOSTILE)):
-            assert await at.cards.tell(name, said(words, str(number)), "")
+            assert await at.cards.quote_remark(name, said(words, str(number)), "")
         await at.bot.settled()
-        assert (list(at.bot.woken), len(await at.bot.inbox.peek(at.incident))) == before
+        assert (list(at.bot.woken), len(await at.bot.inbox.list_waiting(at.incident))) == before
         assert len(notes_in(at)) == 6
 
 
@@ -212,11 +212,11 @@ async def test_two_processes_and_one_that_died_after_posting_show_it_once() -> N
     async with office() as at:
         name = await sent(at)
         other = replace(at.cards)
-        assert all(await asyncio.gather(at.cards.tell(name, said(), ""), other.tell(name, said(), "")))
-        assert await at.cards.tell(name, said(), "")
-        card = f"tracker:jira:remark:{said().sign}"
+        assert all(await asyncio.gather(at.cards.quote_remark(name, said(), ""), other.quote_remark(name, said(), "")))
+        assert await at.cards.quote_remark(name, said(), "")
+        card = f"tracker:jira:remark:{said().id_hash}"
         await at.cards.kept.cards.set(at.incident, card, "posting")
-        assert await other.tell(name, said(), "")
+        assert await other.quote_remark(name, said(), "")
         assert len(notes_in(at)) == 1
 
 
@@ -226,8 +226,8 @@ async def test_nothing_is_shown_where_others_read(bound: dict[str, ChannelRow]) 
         name = await sent(at)
         theirs = replace(at.cards, bound=bound)
         shown = at.shown()
-        assert await theirs.tell(name, said(), "")
-        await theirs.paint(name)
+        assert await theirs.quote_remark(name, said(), "")
+        await theirs.update_card(name)
         assert (notes_in(at), at.shown()) == ([], shown)
 
 
@@ -248,16 +248,16 @@ async def test_from_the_tracker_to_the_thread(kind: str) -> None:
 
 
 def test_an_empty_comment_and_one_without_an_id_are_none() -> None:
-    assert [remark_of(*words) for words in (("", "b", "text"), ("x" * 201, "b", "text"), ("1", "b", " \n\t\n"))] == [None] * 3
+    assert [build_comment(*words) for words in (("", "b", "text"), ("x" * 201, "b", "text"), ("1", "b", " \n\t\n"))] == [None] * 3
 
 
 @pytest.mark.parametrize(
     "text", ["x\n" * 200_000, "y" * 500_000, "-----BEGIN RSA PRIVATE KEY-----\n" + (16 * "QUJD" + "\n") * 3000, "\0" * 9000, "é\r\n" * 99]
 )
 def test_a_comment_of_any_size_is_bounded(text: str) -> None:
-    lines = bounded(text)
-    assert len(lines) <= MOST_LINES + 1
-    assert sum(map(len, lines)) <= MOST_TEXT + 40
+    lines = split_bounded_lines(text)
+    assert len(lines) <= MAX_COMMENT_LINES + 1
+    assert sum(map(len, lines)) <= MAX_TEXT_CHARS + 40
     assert "QUJD" not in str(lines)
 
 
@@ -273,7 +273,7 @@ def test_a_comment_of_any_size_is_bounded(text: str) -> None:
     ],
 )
 def test_times_are_read_as_trackers_write_them(text: str, at: str | None) -> None:
-    read = moment_of(text)
+    read = parse_comment_time(text)
     assert (read.isoformat() if read else None) == at
 
 
@@ -293,18 +293,18 @@ def test_a_document_of_atlassians_is_read_as_people_see_it() -> None:
             },
         ],
     }
-    assert bounded(adf_text(document)) == ("Hi @Beth", "a", "x", "y", "b", "u")
+    assert split_bounded_lines(extract_adf_text(document)) == ("Hi @Beth", "a", "x", "y", "b", "u")
     deep: Any = {"type": "text", "text": "deep"}
     for _ in range(3000):
         deep = {"type": "blockquote", "content": [deep]}
-    assert "deep" in adf_text(deep)
+    assert "deep" in extract_adf_text(deep)
     oddities: tuple[Any, ...] = (None, 7, [], {}, {"content": "x"}, {"type": ["x"], "attrs": 3}, {"type": "text", "text": {}})
-    assert "".join(map(adf_text, oddities)) == ""
+    assert "".join(map(extract_adf_text, oddities)) == ""
 
 
 def test_our_own_words_are_known_again_also_in_a_fence() -> None:
-    ours = closing_words(INCIDENT, "the riser")
-    assert [said(text).ours for text in (ours, f"```text\n{ours}\n```", f"> they said: {ours}", "fine")] == [True, True, False, False]
+    ours = format_closing_comment(INCIDENT, "the riser")
+    assert [said(text).is_own for text in (ours, f"```text\n{ours}\n```", f"> they said: {ours}", "fine")] == [True, True, False, False]
 
 
 async def test_a_comment_that_slack_never_takes_is_left_in_the_end_and_hides_no_other(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_a_comment_that_slack_never_takes_is_left_in_the_end_and_hides_no_
         at.theirs.write(ticket, "poison")
         plain = at.courier.tell
 
-        async def refuses(name: str, said: RemoteRemark, beside: str) -> bool:
+        async def refuses(name: str, said: RemoteComment, beside: str) -> bool:
             return said.lines != ("poison",) and await plain(name, said, beside)
 
         courier, asked = replace(at.courier, tell=refuses), 0
@@ -339,9 +339,9 @@ async def test_comments_too_long_to_be_read_hide_no_state(tmp_path: Path, kind: 
 
 
 def test_who_answers_below_our_own_words_is_heard() -> None:
-    ours = closing_words(INCIDENT, "the riser")
-    assert not said(f"{ours}\nNo, it is not: the riser is still broken.").ours
-    assert said(f"{ours}\n").ours
+    ours = format_closing_comment(INCIDENT, "the riser")
+    assert not said(f"{ours}\nNo, it is not: the riser is still broken.").is_own
+    assert said(f"{ours}\n").is_own
 
 
 @pytest.mark.parametrize("id_", ["7", "7&x=<!channel>", "٣", "9" * 40, "../../admin"])
@@ -351,7 +351,7 @@ async def test_a_link_to_a_comment_is_one_of_the_tracker_itself(tmp_path: Path, 
         at.theirs.remarks[ticket] = [{"id": id_, "by": "Beth", "text": "x", "at": at.clock.now().isoformat()}]
         links: list[str] = []
 
-        async def keeps(_: str, said: RemoteRemark, beside: str) -> bool:
+        async def keeps(_: str, said: RemoteComment, beside: str) -> bool:
             links.append(said.url)
             return True
 

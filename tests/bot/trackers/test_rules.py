@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.inbound.webhook import key_of, signed_headers
-from bot.trackers.draft import DraftSection, TrackerDraft, adf
+from bot.inbound.webhook import parse_webhook_key, build_signed_headers
+from bot.trackers.draft import DraftSection, TrackerDraft, render_adf
 from bot.trackers.kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, post
 from tests.support.clock import SetClock
@@ -21,7 +21,7 @@ JIRA = {"Authorization": aiohttp.encode_basic_auth("bot@acme.example", "secret-t
 SNOW = {"Authorization": aiohttp.encode_basic_auth("bot", "secret-token")}
 GITHUB, PAGERDUTY = {"Authorization": "Bearer secret-token"}, {"Authorization": "Token token=secret-token"}
 WRONG = {"Authorization": "Bearer wrong"}
-DOCUMENT = adf(DRAFT, "m")
+DOCUMENT = render_adf(DRAFT, "m")
 ISSUE = {"project": {"key": "OPS"}, "issuetype": {"name": "Task"}, "summary": "s", "description": DOCUMENT, "labels": ["a"]}
 ALERT = {"summary": "s", "source": "gpu-003", "severity": "error"}
 EVENT = {"routing_key": ROUTING, "event_action": "trigger", "dedup_key": "k", "payload": ALERT}
@@ -69,7 +69,7 @@ class At:
         body = json.dumps({"type": "rackmedic.ticket.opened", "data": {"title": "t"}}).encode()
         at = self.theirs.clock.now()
         return await self.ask(
-            "POST", "/hook", body, signed_headers(key_of(key), id_, at.fromtimestamp(at.timestamp() + seconds, at.tzinfo), body)
+            "POST", "/hook", body, build_signed_headers(parse_webhook_key(key), id_, at.fromtimestamp(at.timestamp() + seconds, at.tzinfo), body)
         )
 
     async def while_(self, rule: str, asked: Callable[[], Awaitable[Answered]]) -> Answered:
@@ -264,8 +264,8 @@ LARGEST = TrackerDraft(
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_largest_draft_breaks_none(tmp_path: Path, kind: str) -> None:
     async with post(tmp_path, kind) as at:
-        digest = await at.outbox.draft(at.name, LARGEST.stored())
-        await at.outbox.put(at.name, digest, "U1", once=True)
+        digest = await at.outbox.save_draft(at.name, LARGEST.to_stored_bytes())
+        await at.outbox.queue_draft(at.name, digest, "U1", once=True)
         await at.sweep()
         assert (at.theirs.made, (await at.row()).refused) == (1, "")
 

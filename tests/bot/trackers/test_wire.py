@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from bot.provider.link import HttpLink, LinkAway, _judged
+from bot.provider.link import HttpProviderLink, LinkUnavailable, _check_response
 from bot.trackers.github import GitHubConfig, open_github
-from bot.trackers.tracker import TrackerAway
-from bot.trackers.wire import MOST_ANSWER, SECONDARY, TrackerWire, safe_url, text_at, wait_of
+from bot.trackers.tracker import TrackerUnavailable
+from bot.trackers.wire import MAX_ANSWER_BYTES, DEFAULT_RETRY_SECONDS, TrackerHttpClient, filter_remote_url, get_text_at, parse_retry_after
 from tests.support.clock import SetClock
 
 PIECE, TURNS = 1000, 50
@@ -47,35 +47,35 @@ async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def wire(url: str) -> TrackerWire:
-    return TrackerWire("GitHub", url, SetClock(), {}, {}, lambda _: "")
+def wire(url: str) -> TrackerHttpClient:
+    return TrackerHttpClient("GitHub", url, SetClock(), {}, {}, lambda _: "")
 
 
 async def test_a_long_answer_that_comes_in_pieces_is_read_whole() -> None:
     issues = [{"number": number, "body": "x" * 200} for number in range(100)]
     async with answering(json.dumps(issues).encode()) as url:
-        assert (await wire(url).ask("GET", "/issues")).data == issues
+        assert (await wire(url).send_request("GET", "/issues")).data == issues
 
 
 async def test_an_answer_that_is_too_large_is_no_answer_and_whether_it_was_done_is_not_known() -> None:
-    async with answering(b" " * (MOST_ANSWER + 1)) as url:
-        with pytest.raises(TrackerAway, match="more than") as why:
-            await wire(url).ask("POST", "/issues", body={})
+    async with answering(b" " * (MAX_ANSWER_BYTES + 1)) as url:
+        with pytest.raises(TrackerUnavailable, match="more than") as why:
+            await wire(url).send_request("POST", "/issues", body={})
     assert why.value.maybe
 
 
 async def test_a_packed_answer_is_not_unpacked() -> None:
     async with answering(gzip.compress(b'{"number": 1}'), **{"Content-Encoding": "gzip"}) as url:
-        assert (await wire(url).ask("GET", "/issues")).data is None
+        assert (await wire(url).send_request("GET", "/issues")).data is None
 
 
 async def test_an_intake_that_answers_in_pieces_is_understood_and_one_that_says_too_much_is_away() -> None:
     answer = {"ticket": "inc-aaaaaa", "state": "received", "ignored": ["x" * 100 for _ in range(40)]}
     async with answering(json.dumps(answer).encode()) as url:
-        assert (await HttpLink(url, b"k" * 32, SetClock()).tell("msg_12345678", b"{}")).ticket == "inc-aaaaaa"
+        assert (await HttpProviderLink(url, b"k" * 32, SetClock()).send_ticket("msg_12345678", b"{}")).ticket == "inc-aaaaaa"
     async with answering(b" " * (1 << 20)) as url:
-        with pytest.raises(LinkAway, match="more than"):
-            await HttpLink(url, b"k" * 32, SetClock()).tell("msg_12345678", b"{}")
+        with pytest.raises(LinkUnavailable, match="more than"):
+            await HttpProviderLink(url, b"k" * 32, SetClock()).send_ticket("msg_12345678", b"{}")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_an_intake_that_answers_in_pieces_is_understood_and_one_that_says_
     ],
 )
 def test_an_address_of_the_tracker_itself_is_linked(url: str, base: str, below: str) -> None:
-    assert safe_url(url, base, below) == url
+    assert filter_remote_url(url, base, below) == url
 
 
 @pytest.mark.parametrize(
@@ -115,26 +115,26 @@ def test_an_address_of_the_tracker_itself_is_linked(url: str, base: str, below: 
     ],
 )
 def test_an_address_of_anybody_else_or_of_no_form_is_no_link(url: object, base: str) -> None:
-    assert safe_url(url, base, "pagerduty.com" if "pagerduty" in base else "") == ""
+    assert filter_remote_url(url, base, "pagerduty.com" if "pagerduty" in base else "") == ""
 
 
 @pytest.mark.parametrize("after", ["Sun, 31 Dec 9999 23:59:59 -0100", "Sun, 99 Foo", "²", "-5", "9" * 400, "nan"])
 def test_a_wait_that_nobody_could_wait_is_a_minute(after: str) -> None:
-    assert wait_of({"retry-after": after}, NOW) == SECONDARY
+    assert parse_retry_after({"retry-after": after}, NOW) == DEFAULT_RETRY_SECONDS
 
 
 @pytest.mark.parametrize("after", ["²", "٣", "99999999", "nan"])
 def test_a_wait_of_an_intake_that_is_no_number_is_none(after: str) -> None:
-    with pytest.raises(LinkAway) as why:
-        _judged(503, after, b"")
+    with pytest.raises(LinkUnavailable) as why:
+        _check_response(503, after, b"")
     assert why.value.after == 0
 
 
 @pytest.mark.parametrize("number", [10**4000, "9" * 5000, -5, "٣", True, None, "7\ud800"])
 def test_a_number_that_is_none_makes_no_ticket(number: object) -> None:
     github = open_github("github", GitHubConfig.model_validate({"kind": "github", "repo": "acme/ops", "token": "t"}), SetClock())
-    with pytest.raises(TrackerAway, match="shape"):
-        github._ticket({"number": number})
+    with pytest.raises(TrackerUnavailable, match="shape"):
+        github._parse_ticket({"number": number})
 
 
 async def test_what_cannot_be_written_down_is_replaced_in_bodies_and_headers() -> None:
@@ -145,23 +145,23 @@ async def test_what_cannot_be_written_down_is_replaced_in_bodies_and_headers() -
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        answered = await wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").ask("GET", "/issue")
-    assert (text_at(answered.data, "updated"), answered.headers["etag"]) == ("?x", "?")
+        answered = await wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").send_request("GET", "/issue")
+    assert (get_text_at(answered.data, "updated"), answered.headers["etag"]) == ("?x", "?")
 
 
 @pytest.mark.parametrize(
     ("headers", "wait"),
     [
         ({"ratelimit-remaining": "0", "ratelimit-reset": "20"}, 20),
-        ({"ratelimit-remaining": "7", "ratelimit-reset": "20"}, SECONDARY),
-        ({"ratelimit-remaining": "0", "ratelimit-reset": "٣"}, SECONDARY),
+        ({"ratelimit-remaining": "7", "ratelimit-reset": "20"}, DEFAULT_RETRY_SECONDS),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "٣"}, DEFAULT_RETRY_SECONDS),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "2026-05-20T03:12Z"}, 120),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{int(NOW.timestamp()) + 90}"}, 90),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1999-01-01T00:00Z"}, 1),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9999-12-31T23:59:59-23:59"}, SECONDARY),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, SECONDARY),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9999-12-31T23:59:59-23:59"}, DEFAULT_RETRY_SECONDS),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, DEFAULT_RETRY_SECONDS),
         ({"retry-after": "5", "ratelimit-remaining": "0", "ratelimit-reset": "20"}, 5),
     ],
 )
 def test_a_limit_is_over_when_they_say_so_whoever_says_it_how(headers: dict[str, str], wait: float) -> None:
-    assert wait_of(headers, NOW) == wait
+    assert parse_retry_after(headers, NOW) == wait

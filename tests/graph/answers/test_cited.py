@@ -9,12 +9,12 @@ import pytest
 
 from graph.conversation.intents import Intent
 from graph.conversation.said import ALL, OTHERS
-from graph.incident.answers.known import SPELT_OUT
-from graph.incident.answers.table import BY_INTENT
+from graph.incident.answers.known import CHECK_DISPLAY_NAMES
+from graph.incident.answers.table import HANDLERS_BY_INTENT
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 LEAVES: Final = load_taxonomy().titles
 TITLES: Final = sorted({LEAVES[label] for label in load_taxonomy().leaves}, key=len, reverse=True)
 TITLE: Final = re.compile("|".join(map(re.escape, TITLES)))
-NAMES: Final = {name: check for check in CHECKS for name in (check, SPELT_OUT.get(check, check))}
+NAMES: Final = {name: check for check in CHECKS for name in (check, CHECK_DISPLAY_NAMES.get(check, check))}
 CHECK: Final = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(map(re.escape, NAMES), key=len, reverse=True))})(?![\w-])")
 HOST: Final = re.compile(r"gpu-(?:\d{3}|\[[\d,-]+\])")
 EXTENT: Final = re.compile(r"\b\d+ checks?\b")
@@ -176,8 +176,8 @@ async def test_each_line_of_an_answer_rests_on_what_was_read_or_is_of_its_own_do
             assert not [one for one in bare if not (HEAD.match(line) and one in again)], f"{intent}: {line}"
             for checks, hosts in ON.findall(line):
                 named_checks = {NAMES[one.group()] for one in CHECK.finditer(checks)}
-                assert named_checks <= {check for host, check in read if host in expand(hosts)}, f"{intent}: {line}"
+                assert named_checks <= {check for host, check in read if host in expand_host_range(hosts)}, f"{intent}: {line}"
 
 
 def test_every_answer_of_the_table_is_looked_through() -> None:
-    assert set(BY_INTENT) <= {intent for intent, _ in ASKED}
+    assert set(HANDLERS_BY_INTENT) <= {intent for intent, _ in ASKED}

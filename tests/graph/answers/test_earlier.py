@@ -7,10 +7,10 @@ import pytest
 
 from bot.cards.incidents import diagnosis
 from bot.cards.text import thread_link
-from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
+from graph.earlier import ClosedIncidentCause, ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
 from graph.state import Origin
 from kb.history.incidents import PastIncident
-from kb.history.index import History
+from kb.history.index import PastIncidentIndex
 from tests.support.clock import T0
 from tests.support.talk import Talk
 
@@ -21,11 +21,11 @@ DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable_ECC"
 ASK = "has this happened before?"
 
 
-async def talk_with(seen: Recalled) -> tuple[Talk, list[Sought]]:
+async def talk_with(seen: ClosedIncidentMatches) -> tuple[Talk, list[ClosedIncidentQuery]]:
     """A thread about a GPU of gpu-003 that fell off the bus, and what is looked for when it asks."""
-    talk, looked = await Talk.about(), list[Sought]()
+    talk, looked = await Talk.about(), list[ClosedIncidentQuery]()
 
-    async def recall(sought: Sought) -> Recalled:
+    async def recall(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
         looked.append(sought)
         return seen
 
@@ -33,27 +33,27 @@ async def talk_with(seen: Recalled) -> tuple[Talk, list[Sought]]:
     return talk, looked
 
 
-async def cause_of(talk: Talk) -> EarlierCause:
+async def cause_of(talk: Talk) -> ClosedIncidentCause:
     report = (await talk.rows()).report
     assert report
     (root,) = report.root_causes
-    return EarlierCause(label=root.label, hosts=root.hosts, devices=root.devices)
+    return ClosedIncidentCause(label=root.label, hosts=root.hosts, devices=root.devices)
 
 
-def row(name: str, days_ago: int, *causes: EarlierCause, ended: str = "cured") -> EarlierIncident:
+def row(name: str, days_ago: int, *causes: ClosedIncidentCause, ended: str = "cured") -> ClosedIncident:
     at = T0 - timedelta(days=days_ago)
     did = ("gpu_reset",) if ended in ("cured", "passed") else ()
     found = {"incident": name, "origin": Origin(), "opened": at, "closed": at, "ended": ended, "causes": causes, "did": did}
-    return EarlierIncident.model_validate(found)
+    return ClosedIncident.model_validate(found)
 
 
 async def test_device_host_and_elsewhere_are_told_apart_with_how_each_ended() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     cause = await cause_of(talk)
     other_gpu = cause.model_copy(update={"devices": ("gpu-003/gpu1",)})
-    away = EarlierCause(label=cause.label, hosts=("gpu-009",))
+    away = ClosedIncidentCause(label=cause.label, hosts=("gpu-009",))
     rows = (row("a", 2, cause), row("b", 5, other_gpu, ended="in_vain"), row("c", 9, away, ended="quiet"))
-    talk, looked = await talk_with(Recalled(rows, T0 - timedelta(days=20)))
+    talk, looked = await talk_with(ClosedIncidentMatches(rows, T0 - timedelta(days=20)))
     first, *lines = (await talk.says(ASK)).splitlines()
     assert first.endswith("3 times since 2026-05-11 (1 on the same device, 1 on the same host, 1 elsewhere).")
     title = talk.ports.taxonomy.titles[DEAD]
@@ -67,8 +67,8 @@ async def test_device_host_and_elsewhere_are_told_apart_with_how_each_ended() ->
 
 
 async def test_other_trouble_of_the_host_is_no_repetition() -> None:
-    ecc = EarlierCause(label=ECC, hosts=("gpu-003",))
-    talk, _ = await talk_with(Recalled((row("a", 2, ecc),), T0 - timedelta(days=3)))
+    ecc = ClosedIncidentCause(label=ECC, hosts=("gpu-003",))
+    talk, _ = await talk_with(ClosedIncidentMatches((row("a", 2, ecc),), T0 - timedelta(days=3)))
     none, other, line, *_ = (await talk.says(ASK)).splitlines()
     assert none.startswith("None of the closed incidents")
     assert "gpu-003" in other
@@ -76,13 +76,13 @@ async def test_other_trouble_of_the_host_is_no_repetition() -> None:
 
 
 async def test_a_lesson_of_a_closed_incident_is_no_recorded_one() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     own = PastIncident(
         "les-1", "job 4711 hangs on gpu-[001-004]", "job 4711 hangs, our own", DEAD, "x", "y", learnt="inc-1", on="2026-05-20"
     )
     other = replace(own, id="les-2", title="gpu-009 lost a GPU", learnt="inc-9")
     exported = replace(own, id="exp-3", title="a card that came off the bus", learnt="exp-3")
-    history = History([own, other, exported])
+    history = PastIncidentIndex([own, other, exported])
     talk.ports = replace(talk.ports, history=history)
     answer = await talk.says(ASK)
     assert exported.title in answer
@@ -91,21 +91,21 @@ async def test_a_lesson_of_a_closed_incident_is_no_recorded_one() -> None:
 
 
 async def test_yes_is_said_of_a_named_host_only_where_it_was_there() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     cause = await cause_of(talk)
-    away = EarlierCause(label=cause.label, hosts=("gpu-001",))
-    talk, _ = await talk_with(Recalled((row("a", 2, away),), T0 - timedelta(days=3)))
+    away = ClosedIncidentCause(label=cause.label, hosts=("gpu-001",))
+    talk, _ = await talk_with(ClosedIncidentMatches((row("a", 2, away),), T0 - timedelta(days=3)))
     assert not (await talk.says("has gpu-003 had this before?")).startswith("Yes")
-    talk, _ = await talk_with(Recalled((row("a", 2, cause),), T0 - timedelta(days=3)))
+    talk, _ = await talk_with(ClosedIncidentMatches((row("a", 2, cause),), T0 - timedelta(days=3)))
     assert (await talk.says("has gpu-003 had this before?")).startswith("Yes")
     assert (await talk.says(ASK)).startswith("Yes")
     assert not (await talk.says("how often did that happen?")).startswith("Yes")
 
 
 async def test_five_are_told_and_the_rest_are_counted() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     cause = await cause_of(talk)
-    talk, _ = await talk_with(Recalled(tuple(row(f"i{n}", n, cause) for n in range(1, 10)), T0 - timedelta(days=9), cut=True))
+    talk, _ = await talk_with(ClosedIncidentMatches(tuple(row(f"i{n}", n, cause) for n in range(1, 10)), T0 - timedelta(days=9), cut=True))
     answer = await talk.says(ASK)
     assert "at least 9 times since" in answer
     assert answer.count("(same device)") == 5
@@ -113,9 +113,9 @@ async def test_five_are_told_and_the_rest_are_counted() -> None:
 
 
 async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     assert "None of the closed incidents" in await talk.says(ASK)
-    talk, _ = await talk_with(Recalled(could_not="my store did not answer (TimeoutError)"))
+    talk, _ = await talk_with(ClosedIncidentMatches(could_not="my store did not answer (TimeoutError)"))
     answer = await talk.says(ASK)
     assert "I could not look" in answer
     assert "(TimeoutError)" in answer
@@ -123,20 +123,20 @@ async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
 
 
 async def test_who_names_a_host_hears_of_that_host() -> None:
-    talk, looked = await talk_with(Recalled())
+    talk, looked = await talk_with(ClosedIncidentMatches())
     await talk.says("has gpu-001 had this before?")
     assert looked[0].hosts == ("gpu-001",)
 
 
 async def test_threads_are_linked_for_whoever_may_follow_them_and_for_one_answer_only() -> None:
-    talk, _ = await talk_with(Recalled())
+    talk, _ = await talk_with(ClosedIncidentMatches())
     cause = await cause_of(talk)
-    talk, _ = await talk_with(Recalled((row("a", 2, cause), row("b", 5, cause)), T0 - timedelta(days=5)))
+    talk, _ = await talk_with(ClosedIncidentMatches((row("a", 2, cause), row("b", 5, cause)), T0 - timedelta(days=5)))
     await talk.says(ASK)
     report = (await talk.rows()).report
     assert report
     assert [one.incident for one in report.threads] == ["a", "b"]
-    card = str(diagnosis.render("inc-1", report, links={"a": thread_link("T1", "C0OPS", "1.0", "2026-05-18")}).blocks)
+    card = str(diagnosis.render_diagnosis("inc-1", report, links={"a": thread_link("T1", "C0OPS", "1.0", "2026-05-18")}).blocks)
     assert "Threads: " in card
     assert "2026-05-18" in card
     assert card.count("slack.com") == 1, "the other one lives where this reader may not look"

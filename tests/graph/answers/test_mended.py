@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bot.cards.incidents import ticket
-from bot.cards.incidents.handoff import handoff
-from graph.incident.answers.safety import NOT_SAFE, SAFE
+from bot.cards.incidents.handoff import build_handoff
+from graph.incident.answers.safety import NOT_SAFE_PREFIX, SAFE_PREFIX
 from tests.support.talk import Talk
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ CLOCK = {"id": "S17", "node": "gpu-002", "t": -600}
 async def mended(fault: dict[str, Any] = CLOCK, **ends: Any) -> Talk:
     """A thread whose fix ran and passed its proof, which is made once more later."""
     talk = await Talk.about(fault)
-    (ladder, *_) = (await talk.rows()).ladders
+    (ladder, *_) = (await talk.rows()).remediations
     talk.stage.cluster.heal(fault["node"])
     at = talk.stage.clock.now()
     told = {"waiting_for": "proof", "proven": "a-1", "since": at, "due": at + timedelta(hours=2)} | ends
@@ -42,19 +42,19 @@ async def test_a_mended_cause_is_told_of_its_own_host_and_from_after_the_fix(que
 async def test_a_mended_host_in_service_is_safe_and_its_second_proof_is_told() -> None:
     talk = await mended()
     answer = await talk.says("is it safe to restart the job?")
-    assert answer.startswith(SAFE)
+    assert answer.startswith(SAFE_PREFIX)
     assert "Mended: Clock skew on gpu-002: passes now, to be proved again at" in answer
 
 
 @pytest.mark.parametrize("ends", [{"drained": True}, {"proven": "", "waiting_for": "idle"}, {"waiting_for": "approval"}])
 async def test_a_host_that_is_held_or_not_proved_is_not_safe(ends: dict[str, Any]) -> None:
     talk = await mended(**ends)
-    assert not (await talk.says("is it safe to restart the job?")).startswith(SAFE)
+    assert not (await talk.says("is it safe to restart the job?")).startswith(SAFE_PREFIX)
 
 
 async def test_a_mended_host_that_was_not_read_since_is_not_called_safe() -> None:
     talk = await mended()
-    (row,) = (await talk.rows()).ladders
+    (row,) = (await talk.rows()).remediations
     late = row.model_copy(update={"since": talk.stage.clock.now() + timedelta(minutes=1)}).model_dump(mode="json")
     await talk.graph.aupdate_state({"configurable": {"thread_id": "inc-1"}}, {"ladders": [late]})
     assert "was not read since" in await talk.says("is it safe to restart the job?")
@@ -64,12 +64,12 @@ async def test_a_hand_off_says_what_approved_actions_did() -> None:
     talk = await mended()
     await talk.presses("hand_off")
     state = (await talk.rows()).stored
-    card = str(ticket.render(handoff(state)).blocks)
+    card = str(ticket.render_ticket(build_handoff(state)).blocks)
     assert "Done:" in card
     assert "gpu-002: Start chrony" in card
     assert "its proof passed" in card
     await talk.presses("close")
-    closed = str(ticket.render(handoff((await talk.rows()).stored)).blocks)
+    closed = str(ticket.render_ticket(build_handoff((await talk.rows()).stored)).blocks)
     assert "(gpu-002), mended" in closed
     assert "unknown" not in closed.lower().partition("for:")[0]
 
@@ -136,11 +136,11 @@ async def test_a_question_whether_it_is_well_again_starts_no_look(question: str)
 @pytest.mark.parametrize(
     ("question", "begins"),
     [
-        ("can I run on 001,003 and 4 meanwhile", SAFE),
-        ("can I run on 001,002 and 4 meanwhile", f"{NOT_SAFE} gpu-002"),
-        ("can we use gpu-001 and gpu-003 in the meantime?", SAFE),
-        ("is it safe to restart the job on 001-3?", f"{NOT_SAFE} gpu-002"),
-        ("is it safe to restart the job on 003-4?", SAFE),
+        ("can I run on 001,003 and 4 meanwhile", SAFE_PREFIX),
+        ("can I run on 001,002 and 4 meanwhile", f"{NOT_SAFE_PREFIX} gpu-002"),
+        ("can we use gpu-001 and gpu-003 in the meantime?", SAFE_PREFIX),
+        ("is it safe to restart the job on 001-3?", f"{NOT_SAFE_PREFIX} gpu-002"),
+        ("is it safe to restart the job on 003-4?", SAFE_PREFIX),
     ],
 )
 async def test_hosts_in_short_have_their_yes_or_no(question: str, begins: str) -> None:

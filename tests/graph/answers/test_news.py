@@ -3,7 +3,7 @@
 import pytest
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from tests.support.talk import Talk, case_of
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ async def test_without_a_diagnosis_an_error_on_a_host_has_that_host_read_alone()
 
 async def test_without_a_diagnosis_an_answer_that_tells_nothing_to_look_at_has_nothing_read() -> None:
     talk = await nothing_found()
-    said = await talk.means(Said(intent=Intent.NEW_FACTS, text="no idea"))
+    said = await talk.means(ParsedMessage(intent=Intent.NEW_FACTS, text="no idea"))
     assert talk.ran == []
     assert said.outcome == "abstained"
     assert "no cause is proven" in said.changed.lower() or said.reply.startswith("Noted")

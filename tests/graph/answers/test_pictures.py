@@ -1,12 +1,12 @@
 """Timeline, tree and bandwidth, asked for in words: a few lines, and a picture with its rows; where nothing is known that is said."""
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from tests.support.talk import Talk
 
 
-def wants(picture: str) -> Said:
-    return Said(intent=Intent.SHOW_PICTURE, picture=picture)
+def wants(picture: str) -> ParsedMessage:
+    return ParsedMessage(intent=Intent.SHOW_PICTURE, picture=picture)
 
 
 async def test_the_timeline_names_the_last_moments_and_is_drawn() -> None:

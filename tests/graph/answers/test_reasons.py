@@ -3,14 +3,14 @@
 import pytest
 
 from graph.conversation.intents import Intent
-from graph.conversation.said import Said
+from graph.conversation.said import ParsedMessage
 from tests.support.talk import Talk
 
 pytestmark = pytest.mark.slow
 
 
 FOUND = "GPU.BUS.Fallen_Off_Bus"
-AS_FILE = Said(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", form="file")
+AS_FILE = ParsedMessage(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", form="file")
 
 
 async def test_why_names_the_cause_how_sure_and_the_lines() -> None:
@@ -92,13 +92,13 @@ async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> Non
 
 async def test_a_number_of_every_gpu_is_told_in_a_line_and_drawn_of_all_hosts_to_compare() -> None:
     talk = await Talk.about()
-    report = await talk.means(Said(intent=Intent.SHOW_OUTPUT, check="smi", form="picture", text="temperatures as a picture"))
+    report = await talk.means(ParsedMessage(intent=Intent.SHOW_OUTPUT, check="smi", form="picture", text="temperatures as a picture"))
     assert report.reply.startswith("core temperature of 4 hosts: ")
     (wanted,) = report.pictures
     assert (wanted.key, len(wanted.hosts)) == ("gpu.temp.core", 4)
-    usual = await talk.means(Said(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
+    usual = await talk.means(ParsedMessage(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
     assert [row.key for row in usual.pictures] == ["gpu.temp.core"], "no number decided this one"
-    nothing = await talk.means(Said(intent=Intent.SHOW_OUTPUT, check="nccl2", form="picture", text="nccl matrix as a picture"))
+    nothing = await talk.means(ParsedMessage(intent=Intent.SHOW_OUTPUT, check="nccl2", form="picture", text="nccl matrix as a picture"))
     assert "run nccl2 on" in nothing.reply
     assert nothing.pictures == ()
     assert talk.ran == []
@@ -106,7 +106,7 @@ async def test_a_number_of_every_gpu_is_told_in_a_line_and_drawn_of_all_hosts_to
 
 async def test_a_heat_map_of_nothing_more_is_of_the_number_that_decided() -> None:
     talk = await Talk.about({"id": "G09", "node": "gpu-003", "gpu": 5, "t": -420})
-    report = await talk.means(Said(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
+    report = await talk.means(ParsedMessage(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
     found = (await talk.rows()).report
     cited = {line.key for cause in (found.root_causes if found else ()) for line in cause.evidence}
     assert report.pictures[0].key in cited

@@ -1,9 +1,9 @@
 """What is known of hosts: from what was read, with its age; what nobody looked at is said to be so."""
 
 from graph.conversation.intents import Intent
-from graph.incident.answers.safety import FAILS_AGAIN
-from graph.incident.answers.states import NOT_ALL_LOOKED_AT
-from graph.incident.answers.wishes import NO_CARD
+from graph.incident.answers.safety import FAILS_AGAIN_PREFIX
+from graph.incident.answers.states import PARTLY_CHECKED_TEXT
+from graph.incident.answers.wishes import NO_CARD_PREFIX
 from tests.support.talk import FAULT, Talk
 
 
@@ -47,7 +47,7 @@ async def test_a_host_that_could_not_be_looked_at_is_not_called_healthy() -> Non
     talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
     first, *others = (await talk.says("what about gpu-002?")).splitlines()
     assert first.startswith("gpu-002: 22 checks, ")
-    assert NOT_ALL_LOOKED_AT in first
+    assert PARTLY_CHECKED_TEXT in first
     assert "smi" in others[0]
 
 
@@ -60,12 +60,12 @@ async def test_what_is_no_machines_fault_is_not_told_of_a_host_as_its_own() -> N
     title = talk.ports.taxonomy.titles[cause.label]
     assert cause.hosts == ()
     assert f"nothing wrong with the machine itself; it shows {title}" in answer
-    assert (await talk.says("can we start the job again?")).startswith(f"{FAILS_AGAIN} {title}")
+    assert (await talk.says("can we start the job again?")).startswith(f"{FAILS_AGAIN_PREFIX} {title}")
 
 
 async def test_many_hosts_that_nothing_is_wished_for_are_refused_in_one_line() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.WISH_REMEDY, remedy="reboot", hosts=("gpu-001", "gpu-002", "gpu-004"))
-    assert answer.startswith(NO_CARD)
+    assert answer.startswith(NO_CARD_PREFIX)
     assert "gpu-[001-002,004]" in answer
     assert len(answer.splitlines()) == 1

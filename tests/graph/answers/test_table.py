@@ -1,14 +1,14 @@
 """Every intent that people can ask is answered by somebody, and every other one by what its item does."""
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.incident.answers.kinds import BY_KIND
-from graph.incident.answers.table import AS_ASKED, BY_INTENT
-from graph.incident.case import DIAGNOSED
+from graph.incident.answers.kinds import HANDLERS_BY_KIND
+from graph.incident.answers.table import HANDLERS_BY_QUESTION_KIND, HANDLERS_BY_INTENT
+from graph.incident.case import DIAGNOSING_KINDS
 
 
 def test_every_question_has_its_handler_and_no_other_intent_has_one() -> None:
-    assert set(BY_INTENT) == {intent for intent, row in INTENTS.items() if row.item == "ask"} | {Intent.EXPLAIN}
+    assert set(HANDLERS_BY_INTENT) == {intent for intent, row in INTENTS.items() if row.item == "ask"} | {Intent.EXPLAIN}
 
 
 def test_what_is_no_question_looks_or_is_answered_by_its_kind() -> None:
-    assert {row.item for row in INTENTS.values()} - {"ask"} <= DIAGNOSED | set(BY_KIND) | set(AS_ASKED)
+    assert {row.item for row in INTENTS.values()} - {"ask"} <= DIAGNOSING_KINDS | set(HANDLERS_BY_KIND) | set(HANDLERS_BY_QUESTION_KIND)

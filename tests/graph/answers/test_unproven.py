@@ -2,12 +2,12 @@
 
 import pytest
 
-from graph.incident.answers.safety import SAFE
-from graph.incident.answers.wishes import NO_CARD
-from graph.reading.files import handed_in
-from graph.reading.pasted import shelve
+from graph.incident.answers.safety import SAFE_PREFIX
+from graph.incident.answers.wishes import NO_CARD_PREFIX
+from graph.reading.files import build_attachment
+from graph.reading.pasted import store_attachments
 from graph.reading.physical import physical_reports
-from graph.state import Attachment, Item
+from graph.state import Attachment, InboxItem
 from tests.support.talk import Talk, case_of
 
 SEL = """   1 | 05/20/2026 | 02:11:09 | Power Supply #0x51 | Power Supply AC lost | Asserted
@@ -54,22 +54,22 @@ async def well(text: str = "job 4711 hangs on gpu-[001-004]", *given: Attachment
 
 async def tells(talk: Talk, text: str, *given: Attachment) -> str:
     """What is answered to a message that is taken in as at the door: its lines and files in the evidence store."""
-    from graph.conversation.read import read
-    from graph.incident.visible import vocabulary
+    from graph.conversation.read import parse_message
+    from graph.incident.visible import build_vocabulary
     from tests.support.talk import HERE
 
     talk.stage.wait(60)
     talk.turns += 1
     at, ports = talk.stage.clock.now(), talk.ports
-    said = read(text, vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), at)
-    item = Item(id=f"told-{talk.turns}", kind=said.kind, incident="inc-1", at=at, user="U1", text=text, attachments=given, data=said.data())
-    report = await talk._turn(await shelve(item, ports.evidence))
+    said = parse_message(text, build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), at)
+    item = InboxItem(id=f"told-{talk.turns}", kind=said.kind, incident="inc-1", at=at, user="U1", text=text, attachments=given, data=said.build_item_data())
+    report = await talk._turn(await store_attachments(item, ports.evidence))
     return report.reply or report.headline
 
 
 async def test_well_machines_are_safe_as_far_as_was_seen() -> None:
     talk = await well()
-    assert (await talk.says("is it safe to restart the job?")).startswith(SAFE)
+    assert (await talk.says("is it safe to restart the job?")).startswith(SAFE_PREFIX)
     assert (await talk.says("is gpu-003 ok?")).endswith("nothing abnormal.")
 
 
@@ -85,36 +85,36 @@ async def test_what_was_told_of_a_host_stands_against_it_and_the_job(told: str, 
         "is everything fine?",
     ):
         answer = await talk.says(asks)
-        assert SAFE not in answer, asks
+        assert SAFE_PREFIX not in answer, asks
         assert word in answer, asks
     assert not (await talk.says("is gpu-003 ok?")).endswith("nothing abnormal.")
     refusal = await talk.says("drain gpu-003")
-    assert refusal.startswith(NO_CARD)
+    assert refusal.startswith(NO_CARD_PREFIX)
     assert word in refusal
     assert "State=DRAIN" in refusal
-    assert (await talk.says("is it safe to use gpu-001?")).startswith(SAFE), "it was told of gpu-003"
+    assert (await talk.says("is it safe to use gpu-001?")).startswith(SAFE_PREFIX), "it was told of gpu-003"
 
 
 @pytest.mark.parametrize("asks", ["is it safe to restart the job?", "is it safe to use gpu-001?", "can i put gpu-003 back to work"])
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        (handed_in("sel.txt", SEL), "Bus Fatal Error"),
-        (handed_in("smi.txt", SMI_HEAD), "14"),
-        (handed_in("x.log", "Foo bar reported a fatal failure\nthe frobnicator is degraded\n"), "not understood"),
+        (build_attachment("sel.txt", SEL), "Bus Fatal Error"),
+        (build_attachment("smi.txt", SMI_HEAD), "14"),
+        (build_attachment("x.log", "Foo bar reported a fatal failure\nthe frobnicator is degraded\n"), "not understood"),
         (Attachment(name="screen.png", size=10, unread="image"), "screen.png"),
-        (handed_in("empty.log", ""), "empty.log"),
+        (build_attachment("empty.log", ""), "empty.log"),
     ],
 )
 async def test_a_file_of_no_known_host_counts_for_every_host(given: Attachment, word: str, asks: str) -> None:
     talk = await well("SEL of gpu-002 and nvidia-smi of gpu-003 attached", given)
     answer = await talk.says(asks)
-    assert SAFE not in answer
+    assert SAFE_PREFIX not in answer
     assert word in answer
 
 
 async def test_all_events_of_a_handed_in_log_are_in_the_headline() -> None:
-    talk = await well("SEL of gpu-002 attached", handed_in("sel.txt", SEL))
+    talk = await well("SEL of gpu-002 attached", build_attachment("sel.txt", SEL))
     report = (await talk.rows()).report
     assert report
     for word in ("AC lost", "Uncorrectable ECC", "Bus Fatal Error"):
@@ -125,18 +125,18 @@ async def test_a_report_stands_until_people_say_that_it_is_over() -> None:
     talk = await well()
     assert "No check of mine can judge" in await tells(talk, "gpu-002 smells of smoke")
     await talk.says("recheck gpu-002")
-    assert SAFE not in await talk.says("can we restart?")
+    assert SAFE_PREFIX not in await talk.says("can we restart?")
     await talk.says("gpu-001 is fixed")
-    assert SAFE not in await talk.says("can we restart?"), "that was another host"
+    assert SAFE_PREFIX not in await talk.says("can we restart?"), "that was another host"
     await talk.says("gpu-002 is fixed")
-    assert SAFE in await talk.says("can we restart?")
+    assert SAFE_PREFIX in await talk.says("can we restart?")
 
 
 async def test_a_report_beside_a_question_is_heard() -> None:
     talk = await well()
     answer = await talk.says("gpu-002 smells of smoke, is it safe to restart?")
-    assert SAFE not in answer
-    assert SAFE not in await talk.says("is it safe to restart the job?")
+    assert SAFE_PREFIX not in answer
+    assert SAFE_PREFIX not in await talk.says("is it safe to restart the job?")
 
 
 async def test_an_old_line_that_was_pasted_is_told_with_its_age_and_still_stands() -> None:
@@ -146,7 +146,7 @@ async def test_an_old_line_that_was_pasted_is_told_with_its_age_and_still_stands
     for asks in ("is gpu-004 ok?", "is gpu-004 healthy?", "is it safe to restart the job?"):
         answer = await talk.says(asks)
         assert "days ago, not since" in answer
-        assert SAFE not in answer
+        assert SAFE_PREFIX not in answer
 
 
 async def test_lines_of_a_host_that_nobody_knows_are_said_to_be_so() -> None:
@@ -155,21 +155,21 @@ async def test_lines_of_a_host_that_nobody_knows_are_said_to_be_so() -> None:
     assert "dgx-77" in first
     assert "inventory" in first
     answer = await talk.says("is it safe to restart the job?")
-    assert SAFE not in answer
+    assert SAFE_PREFIX not in answer
     assert "dgx-77" in answer
 
 
 @pytest.mark.parametrize("asks", ["what did you find in {}?", "what did you read in {}?", "show me {}", "what about the file i attached?"])
 @pytest.mark.parametrize("name", ["dmesg.log", "sel_bad.txt", "ipmi.txt", "nvidia-smi.log"])
 async def test_a_question_about_a_file_is_answered_from_the_file(name: str, asks: str) -> None:
-    talk = await well("here is a log", handed_in(name, SEL))
+    talk = await well("here is a log", build_attachment(name, SEL))
     answer = await talk.says(asks.format(name))
     assert answer.startswith(f"{name} (handed in): 3 kinds of trouble")
     assert "Bus Fatal Error" in answer
 
 
 async def test_an_empty_file_is_acknowledged() -> None:
-    talk = await well("here is a log", handed_in("empty.log", ""))
+    talk = await well("here is a log", build_attachment("empty.log", ""))
     assert "empty.log (handed in): not read" in await talk.says("what did you read in empty.log?")
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from graph.conversation.intents import Intent
 from graph.conversation.said import OTHERS
-from graph.incident.answers.safety import FAILS_AGAIN, NOT_SAFE, SAFE, UNSURE
-from graph.incident.answers.steps import NOTHING_RUNS
+from graph.incident.answers.safety import FAILS_AGAIN_PREFIX, NOT_SAFE_PREFIX, SAFE_PREFIX, UNSURE_PREFIX
+from graph.incident.answers.steps import NOTHING_RUNS_TEXT
 from graph.incident.answers.tellings import WORDS_APPROVE_NOTHING
-from graph.incident.answers.wishes import NO_CARD, NOTHING_TO_UNDO
+from graph.incident.answers.wishes import NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX
 from tests.support.talk import FAULT, Talk
-from tools.fact import Status, blind
-from tools.fleet.answers import Answer, Ask, Seen, Wave
+from tools.fact import Status, build_unobserved_fact
+from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 pytestmark = pytest.mark.slow
@@ -35,42 +35,42 @@ class Dark:
     def __post_init__(self) -> None:
         self.checks = self.fleet.checks
 
-    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Nothing is kept here."""
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
-        lost = [Answer(ask.host, ask.check, (blind(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer") for ask in asks]
-        return Wave(tuple(lost), 1.0, 1.0)
+    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
+        lost = [CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer") for ask in asks]
+        return FleetAnswers(tuple(lost), 1.0, 1.0)
 
 
 async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> None:
     talk = await Talk.about()
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     answer = await talk.says("drain gpu-002")
-    assert answer.startswith(NO_CARD)
+    assert answer.startswith(NO_CARD_PREFIX)
     assert "gpu-002" in answer
-    assert (await talk.rows()).ladders == before
+    assert (await talk.rows()).remediations == before
 
 
 async def test_a_drain_of_a_host_that_could_not_be_looked_at_is_refused_with_the_reason() -> None:
     talk = await Talk.about()
     talk.ports = replace(talk.ports, fleet=Dark(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that is used
     await talk.says("recheck gpu-002")
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     answer = await talk.says("drain gpu-002")
-    assert answer.startswith(NO_CARD)
+    assert answer.startswith(NO_CARD_PREFIX)
     assert "could not be looked at" in answer
     assert "`scontrol update NodeName=gpu-002 State=DRAIN" in answer
     assert "BMC" in await talk.says("reboot gpu-002")
-    assert (await talk.rows()).ladders == before
+    assert (await talk.rows()).remediations == before
 
 
 async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
     talk = await Talk.about()
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     for text in ("drain gpu-003", "reboot gpu-003"):
-        assert not (await talk.says(text)).startswith(NO_CARD)
-        assert (await talk.rows()).ladders == before
+        assert not (await talk.says(text)).startswith(NO_CARD_PREFIX)
+        assert (await talk.rows()).remediations == before
     assert len(await talk.put_up()) == 1
 
 
@@ -131,29 +131,29 @@ async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
     talk = await Talk.about()
     answer = await talk.says("run nccl1 on gpu-001 and gpu-002", user="U7")
     assert "nccl1 on gpu-[001-002]" in answer
-    row = next(row for row in await talk.put_up() if row.now and row.now.remedy == "run_check")
-    assert (row.target, row.now and row.now.args, row.asked_by) == ("gpu-001,gpu-002", {"check": "nccl1"}, "T1:U7")
-    before = (await talk.rows()).ladders
+    row = next(row for row in await talk.put_up() if row.current_step and row.current_step.remedy == "run_check")
+    assert (row.target, row.current_step and row.current_step.args, row.asked_by) == ("gpu-001,gpu-002", {"check": "nccl1"}, "T1:U7")
+    before = (await talk.rows()).remediations
     await talk.says("run nccl1 on gpu-001 and gpu-002")
     await talk.asks(Intent.RUN_CHECK, check="nccl2", hosts=("gpu-001",))
-    assert (await talk.rows()).ladders == before, "neither twice nor between fewer than two hosts"
+    assert (await talk.rows()).remediations == before, "neither twice nor between fewer than two hosts"
     assert talk.ran == []
 
 
 async def test_typed_approval_is_no_approval() -> None:
     talk = await Talk.about()
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     assert (await talk.says("approve")).startswith(WORDS_APPROVE_NOTHING)
-    assert (await talk.rows()).ladders == before
+    assert (await talk.rows()).remediations == before
 
 
 async def test_nothing_that_was_not_done_is_undone() -> None:
     talk = await Talk.about()
-    before = (await talk.rows()).ladders
+    before = (await talk.rows()).remediations
     answer = await talk.says("undo that")
-    assert answer.startswith(NOTHING_TO_UNDO)
+    assert answer.startswith(NOTHING_TO_UNDO_PREFIX)
     assert "Drain gpu-003" in answer
-    assert (await talk.rows()).ladders == before
+    assert (await talk.rows()).remediations == before
 
 
 async def test_another_cause_by_a_persons_word_takes_back_what_was_up_for_decision() -> None:
@@ -227,16 +227,16 @@ async def test_quiet_has_an_end() -> None:
 
 async def test_whether_it_is_safe_has_three_answers() -> None:
     talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
-    assert (await talk.says("is it safe to restart the job?")).startswith(f"{NOT_SAFE} gpu-003:")
-    assert (await talk.says("is it safe to use gpu-001?")).startswith(f"{SAFE} gpu-001: ")
-    assert (await talk.says("is it safe to use gpu-002?")).startswith(f"{UNSURE} for gpu-002: ")
+    assert (await talk.says("is it safe to restart the job?")).startswith(f"{NOT_SAFE_PREFIX} gpu-003:")
+    assert (await talk.says("is it safe to use gpu-001?")).startswith(f"{SAFE_PREFIX} gpu-001: ")
+    assert (await talk.says("is it safe to use gpu-002?")).startswith(f"{UNSURE_PREFIX} for gpu-002: ")
 
 
 async def test_what_ended_a_job_and_is_over_speaks_against_no_machine_and_against_no_new_start() -> None:
     talk = await Talk.about({"id": "O06", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
     for asks, hosts in (("can i put gpu-002 back to work", "gpu-002"), ("is it safe to restart the job?", "gpu-[001-004]")):
         answer = await talk.says(asks)
-        assert answer.startswith(f"{SAFE} {hosts}: ")
+        assert answer.startswith(f"{SAFE_PREFIX} {hosts}: ")
         report = (await talk.rows()).report
         assert report
         assert talk.ports.taxonomy.titles[report.root_causes[0].label] in answer
@@ -244,8 +244,8 @@ async def test_what_ended_a_job_and_is_over_speaks_against_no_machine_and_agains
 
 async def test_what_ends_a_job_each_time_speaks_against_the_job_alone() -> None:
     talk = await Talk.about({"id": "U05", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
-    assert (await talk.says("is it safe to restart the job?")).startswith(FAILS_AGAIN)
-    assert (await talk.says("can i put gpu-002 back to work")).startswith(f"{SAFE} gpu-002: ")
+    assert (await talk.says("is it safe to restart the job?")).startswith(FAILS_AGAIN_PREFIX)
+    assert (await talk.says("can i put gpu-002 back to work")).startswith(f"{SAFE_PREFIX} gpu-002: ")
 
 
 async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
@@ -257,7 +257,7 @@ async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
     assert "gpu5" in holds, "the fault must still be there"
     assert "sched" in proof
     assert "Reboot" in then
-    assert answer.endswith(NOTHING_RUNS)
+    assert answer.endswith(NOTHING_RUNS_TEXT)
     assert "button" in await talk.says("who may approve?")
 
 

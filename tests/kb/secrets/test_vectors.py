@@ -5,8 +5,8 @@ import re
 import pytest
 
 from kb.redact import redact
-from kb.secrets.spread import GONE
-from kb.secrets.tokens import FORMS
+from kb.secrets.spread import REDACTED
+from kb.secrets.tokens import TOKEN_FORMS
 from tests.kb.secrets.vectors import Vector, vectors
 
 LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97, "second_hand": 1.0}
@@ -85,7 +85,7 @@ BESIDE = ("", "=", ":", "/", "'", '"', "(", ",", ";", "@", ".", "-", "|", ">", "
 """What may stand right before a token."""
 
 
-@pytest.mark.parametrize("form", [pytest.param(form, id=needles[0]) for needles, form in FORMS])
+@pytest.mark.parametrize("form", [pytest.param(form, id=needles[0]) for needles, form in TOKEN_FORMS])
 def test_a_token_that_tells_itself_is_found_behind_any_sign(form: re.Pattern[str]) -> None:
     """The needles are looked for where words begin, so that a hundred of them cost little; none may be overlooked for it."""
     texts = [one.text for name in LEAST for one in vectors(name)]
@@ -93,4 +93,4 @@ def test_a_token_that_tells_itself_is_found_behind_any_sign(form: re.Pattern[str
     for text in dict.fromkeys(found):
         for sign in BESIDE:
             said = f"{sign}{text}"
-            assert not any(form.search(line) and not form.search(GONE) for line in redact(said).split("\n") if form.search(said)), said
+            assert not any(form.search(line) and not form.search(REDACTED) for line in redact(said).split("\n") if form.search(said)), said

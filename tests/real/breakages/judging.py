@@ -11,7 +11,7 @@ from graph.report import Report
 from graph.state import Hypothesis
 from tests.real.breakages.breakage import Breakage
 from tools.fact import Fact
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 MIN_WORDS = 40
 """Characters of a fact's words that must stand in a line for the line to tell it: long lines are cut."""
@@ -43,7 +43,7 @@ class Judgement:
 
 def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
     """Judge one answer. `now` is how the engine sees the incident, `facts` all that was read."""
-    guilty = set(expand(row.at_fault)) if row.at_fault else set()
+    guilty = set(expand_host_range(row.at_fault)) if row.at_fault else set()
     leads, beside = _led(report, now, [*facts, *now.odd, *now.differing]), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
@@ -81,20 +81,20 @@ def _led(report: Report, now: Assessment, facts: Sequence[Fact]) -> list[Hypothe
     if here:
         return [here[0]]
     line = report.headline
-    said: list[Hypothesis | Fact] = [now.hypothesis(row.label) for row in now.suspects if row.leaf.title in line]
+    said: list[Hypothesis | Fact] = [now.build_hypothesis(row.label) for row in now.suspects if row.leaf.title in line]
     named = set(report.about.hosts) if report.about else {fact.host for fact in facts if fact.host and fact.host in line}
     return [*said, *(fact for fact in facts if fact.key and fact.host in named and _tells(line, fact))]
 
 
 def _tells(line: str, fact: Fact) -> bool:
-    words = fact.in_words()
+    words = fact.format_sentence()
     return bool(words) and (words in line or (len(words) >= MIN_WORDS and words[:MIN_WORDS] in line))
 
 
 def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
     """What the answer says further down: other causes, what is likely, and what is abnormal."""
     labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
-    return [*report.root_causes, *(now.hypothesis(label) for label in labels if label in now.standings), *now.odd, *now.differing]
+    return [*report.root_causes, *(now.build_hypothesis(label) for label in labels if label in now.label_verdicts), *now.odd, *now.differing]
 
 
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:

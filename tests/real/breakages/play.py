@@ -5,21 +5,21 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable
 
-from bot.settings import load
-from bot.terminal.conversation import PlayedThread
-from bot.terminal.diagnose import first_message
+from bot.settings import load_settings
+from bot.terminal.conversation import LocalThread
+from bot.terminal.diagnose import build_first_message
 from bot.terminal.requests import DiagnoseRequest
-from bot.terminal.shared import looking
+from bot.terminal.shared import open_command_world
 from deploy.lab.container import done, inside
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack, Role, node_of
 from deploy.lab.programs import LabRefusal, run
 from deploy.lab.settle import slurm_ready, until
-from graph.incident.case import read_case, weigh
+from graph.incident.case import load_incident_context, assess_incident
 from tests.real.breakages.breakage import Breakage, Step
 from tests.real.breakages.judging import Judgement, judge
 from tests.real.nodes import calm
-from tools.inventory.ranges import expand
+from tools.inventory.ranges import expand_host_range
 
 FORGET = "systemctl reset-failed; journalctl -q --rotate; journalctl -q --vacuum-time=1ms"
 """What an earlier breakage left in a host's journal is not evidence of the next one."""
@@ -33,14 +33,14 @@ async def play(rack: Rack, row: Breakage) -> Judgement:
 
 async def ask(rack: Rack, row: Breakage) -> Judgement:
     """Judge the answer that `rackmedic diagnose` gives."""
-    settings = load(environ=dict(word.split("=", 1) for word in row.settings))
+    settings = load_settings(environ=dict(word.split("=", 1) for word in row.settings))
     request = DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
     began = time.monotonic()
-    async with looking(settings, rack.inventory, None) as world:
-        state, report = await PlayedThread(world).begin(first_message(world, request, None))
+    async with open_command_world(settings, rack.inventory, None) as world:
+        state, report = await LocalThread(world).run_first_turn(build_first_message(world, request, None))
         seconds = time.monotonic() - began
-        case = await read_case(state, world.ports)
-        return judge(row, report, await weigh(case, world.ports), case.facts, seconds)
+        case = await load_incident_context(state, world.ports)
+        return judge(row, report, await assess_incident(case, world.ports), case.facts, seconds)
 
 
 @contextlib.asynccontextmanager
@@ -81,11 +81,11 @@ def _mend(rack: Rack, row: Breakage) -> None:
 
 
 def _touched(row: Breakage) -> Iterable[str]:
-    return dict.fromkeys(host for step in (*row.do, *row.undo) for host in expand(step.hosts))
+    return dict.fromkeys(host for step in (*row.do, *row.undo) for host in expand_host_range(step.hosts))
 
 
 def _do(rack: Rack, step: Step) -> None:
-    for host in expand(step.hosts):
+    for host in expand_host_range(step.hosts):
         if step.outside:
             run("ip", "netns", "exec", rack.unit(node_of(host)), "sh", "-c", step.shell)
         else:
@@ -94,7 +94,7 @@ def _do(rack: Rack, step: Step) -> None:
 
 def _holds(rack: Rack, step: Step) -> bool:
     """Whether the command succeeds on the first of its hosts."""
-    node = node_of(expand(step.hosts)[0])
+    node = node_of(expand_host_range(step.hosts)[0])
     if step.outside:
         run("ip", "netns", "exec", rack.unit(node), "true")
         return "yes" in run("ip", "netns", "exec", rack.unit(node), "sh", "-c", f"({step.shell}) && echo yes || true")

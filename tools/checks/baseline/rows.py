@@ -13,26 +13,26 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from kb.scan import lines_in
-from tools.checks.program import as_word
+from kb.scan import split_lines
+from tools.checks.program import encode_program
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
 HEAD, END = "== baseline 1", "== end"
-IS = " = "
+NAME_VALUE_SEPARATOR = " = "
 """Between the name of what is compared and its value."""
-COMPARED = (
+COMPARED_KINDS = (
     *("system", "cmdline", "sysctl", "module", "driver", "mount", "route", "link", "resolver", "hosts", "device"),
     *("library", "package", "config", "limit", "service", "daemon", "answer"),
 )
 """The kinds of rows that are alike on hosts of one kind; each is one fact."""
-OWN = ("name of this host", "name localhost")
+HOST_SPECIFIC_QUESTIONS = ("name of this host", "name localhost")
 """Questions whose answers differ from host to host."""
-MOST_ROWS, LONGEST = 400, 400
-_ROW = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
-_HOG = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
-PROBE = as_word(Path(__file__).with_name("probe.py"))
+MAX_ROWS, MAX_LINE_CHARS = 400, 400
+_ROW_PATTERN = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
+_HOG_PATTERN = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
+PROBE = encode_program(Path(__file__).with_name("probe.py"))
 
 
 def is_baseline(text: str) -> bool:
@@ -45,45 +45,45 @@ def parse_baseline(text: str) -> Sequence[Fact]:
     rows: dict[str, list[str]] = defaultdict(list)
     found: list[Fact] = []
     strange: list[str] = []
-    lines = lines_in(text.strip("\n"))
+    lines = split_lines(text.strip("\n"))
     for line in (line for line in lines[1:] if line.strip() and line != END):
-        row = _ROW.match(line)
+        row = _ROW_PATTERN.match(line)
         kind, name, value = (row[1], row[2].strip(), row[3].strip()) if row else ("", "", "")
-        if kind in COMPARED and name not in OWN:
-            rows[kind].append(f"{name}{IS}{value}")
-        fact = _told(kind, name, value)
+        if kind in COMPARED_KINDS and name not in HOST_SPECIFIC_QUESTIONS:
+            rows[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
+        fact = _parse_single_row(kind, name, value)
         found += [fact] if fact else []
-        strange += [line] if fact is None and kind not in COMPARED else []
+        strange += [line] if fact is None and kind not in COMPARED_KINDS else []
     if not rows and not found:
         raise Unreadable("a head and no row")
-    found += [_folded(kind, values) for kind, values in rows.items()]
+    found += [_fold_rows(kind, values) for kind, values in rows.items()]
     if strange:
-        found.append(blind(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}"))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}"))
     if END not in lines[-3:]:
-        found.append(blind(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
     return found
 
 
-def _folded(kind: str, values: list[str]) -> Fact:
-    kept = sorted(set(values))[:MOST_ROWS]
+def _fold_rows(kind: str, values: list[str]) -> Fact:
+    kept = sorted(set(values))[:MAX_ROWS]
     return Fact(CHECK, "base.rows", kept, kind, line=f"{kind}: {len(kept)} rows")
 
 
-def _told(kind: str, name: str, value: str) -> Fact | None:
+def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
     """A row that says something by itself."""
-    line, word = f"{name}: {value}"[:LONGEST], value.partition(" ")[0]
+    line, word = f"{name}: {value}"[:MAX_LINE_CHARS], value.partition(" ")[0]
     if kind == "broken":
         return Fact(CHECK, "base.broken", word, name, line=line)
     if kind == "answer":
         return Fact(CHECK, "base.answer", word, name, line=line)
     if kind == "count" and word.isdigit():
         return Fact(CHECK, "base.count", int(word[:12]), name, line=line)
-    if kind == "hog" and (row := _HOG.match(value)):
+    if kind == "hog" and (row := _HOG_PATTERN.match(value)):
         share = round(float(row[1]) / max(1, int(row[2])), 3)
         attrs = {"share": share, "processes": int(row[3]), "uid": int(row[4])}
         return Fact(CHECK, "proc.hog", float(row[1]), name, line=line, attrs=attrs)
     if kind == "unread":
-        return blind(CHECK, Status.UNREADABLE, f"its part {name} could not be read: {value}"[:LONGEST])
+        return build_unobserved_fact(CHECK, Status.UNREADABLE, f"its part {name} could not be read: {value}"[:MAX_LINE_CHARS])
     return None
 
 

@@ -14,23 +14,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kb.scan import lines_in
-from tools.checks.cells import number
-from tools.checks.exclusive.cuda import told
+from kb.scan import split_lines
+from tools.checks.cells import parse_number
+from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
-TOOL = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
+INSTALL_HINT = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
 Matrix = list[list[float | None]]
-Reader = Callable[[str], Mapping[str, Matrix]]
-Matter = Callable[[Mapping[str, Matrix]], Sequence[Fact]]
-_RUNNING = re.compile(r"Running ([a-z_0-9]{3,80})\.")
-_WAIVED = re.compile(r"^(?:Waived|ERROR|\[.{0,80}ERROR|CUDA[_ ].{0,200}rror).{0,200}$", re.MULTILINE)
-_FAILED = re.compile(r"(CUDA_ERROR_[A-Z_]{3,60}|cudaError[A-Za-z]{3,60})")
+MatrixReader = Callable[[str], Mapping[str, Matrix]]
+MatrixFactBuilder = Callable[[Mapping[str, Matrix]], Sequence[Fact]]
+_RUNNING_PATTERN = re.compile(r"Running ([a-z_0-9]{3,80})\.")
+_WAIVED_PATTERN = re.compile(r"^(?:Waived|ERROR|\[.{0,80}ERROR|CUDA[_ ].{0,200}rror).{0,200}$", re.MULTILINE)
+_FAILED_PATTERN = re.compile(r"(CUDA_ERROR_[A-Z_]{3,60}|cudaError[A-Za-z]{3,60})")
 
 
-class Silent(Unreadable):
+class NothingMeasured(Unreadable):
     """Nothing was measured; the text is the tool's own complaint."""
 
 
@@ -39,74 +39,74 @@ def is_json(text: str) -> bool:
 
 
 def is_table(text: str) -> bool:
-    return "nvbandwidth Version" in text[:4000] or bool(_RUNNING.search(text))
+    return "nvbandwidth Version" in text[:4000] or bool(_RUNNING_PATTERN.search(text))
 
 
-def matrices(text: str) -> Mapping[str, Matrix]:
+def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
     """Every matrix of the JSON by test case. Unreadable with the tool's own complaint where there is none."""
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
         cases = root.get("testcases") or []
-        found = {str(case["name"]): _numbers(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"}
+        found = {str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as why:
         raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
     found = {name: rows for name, rows in found.items() if rows}
     if not found:
-        raise Silent(_complaint(root, cases))
+        raise NothingMeasured(_format_complaint(root, cases))
     return found
 
 
-def _complaint(root: Mapping[str, Any], cases: Iterable[Any]) -> str:
+def _format_complaint(root: Mapping[str, Any], cases: Iterable[Any]) -> str:
     said = [root.get("error"), *(case.get("error") or case.get("status") for case in cases if isinstance(case, dict))]
     return f"no test case was measured: {next((str(word)[:160] for word in said if word), 'it says nothing')}"
 
 
-def _numbers(rows: Any) -> Matrix:
+def _parse_matrix(rows: Any) -> Matrix:
     if not isinstance(rows, list):
         return []
-    return [[_cell(cell) for cell in row[:64]] for row in rows[:64] if isinstance(row, list)]
+    return [[_parse_matrix_cell(cell) for cell in row[:64]] for row in rows[:64] if isinstance(row, list)]
 
 
-def _cell(cell: object) -> float | None:
-    value = number(str(cell))
+def _parse_matrix_cell(cell: object) -> float | None:
+    value = parse_number(str(cell))
     return value if value is not None and 0 <= value < 1e6 else None
 
 
-def tables(text: str) -> Mapping[str, Matrix]:
+def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
     """The same of the printed tables."""
     found: dict[str, Matrix] = {}
     name, columns = "", 0
-    for line in lines_in(text):
-        if match := _RUNNING.search(line[:200]):
+    for line in split_lines(text):
+        if match := _RUNNING_PATTERN.search(line[:200]):
             name, columns = match[1], 0
             continue
         words = line[:2000].split()
         if name and not columns and words and all(word.isdecimal() for word in words):
             columns = len(words)
         elif name and columns and len(words) == columns + 1 and words[0].isdecimal():
-            found.setdefault(name, []).append([_cell(word) for word in words[1:]])
+            found.setdefault(name, []).append([_parse_matrix_cell(word) for word in words[1:]])
     if not found:
-        trouble = _FAILED.search(text) or _WAIVED.search(text)
-        raise Silent(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
+        trouble = _FAILED_PATTERN.search(text) or _WAIVED_PATTERN.search(text)
+        raise NothingMeasured(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
     return found
 
 
-def reading(check: str, read: Reader, matter: Matter) -> Callable[[str], Sequence[Fact]]:
+def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
     """A parser of one layout. A CUDA error instead of figures is a fact of its own."""
 
     def parse(text: str) -> Sequence[Fact]:
         try:
             return matter(read(text))
-        except Silent as why:
-            if error := told(check, str(why)):
+        except NothingMeasured as why:
+            if error := find_cuda_error(check, str(why)):
                 return [error]
             raise
 
     return parse
 
 
-def host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
+def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
     """Copies with the host: one row, a column for each GPU."""
     rows = [(key, found[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if found.get(name)]
     facts = [
@@ -118,11 +118,11 @@ def host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
     if not facts:
         raise Unreadable(f"neither {H2D} nor {D2H} was measured")
     if len(rows) < 2:
-        facts.append(blind("bw", Status.UNREADABLE, "one direction only was measured"))
+        facts.append(build_unobserved_fact("bw", Status.UNREADABLE, "one direction only was measured"))
     return facts
 
 
-def peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
+def build_peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
     """Copies between GPUs. A GPU is as good as its best link, and its worst is told beside it."""
     matrix = found.get(PEER)
     if not matrix:
@@ -149,29 +149,29 @@ CHECKS = (
         asks="How fast do copies between host and each GPU run?",
         commands=(Command("run", ("nvbandwidth", "-t", H2D, D2H, "-j")),),
         formats=(
-            Format("nvbandwidth JSON", is_json, reading("bw", matrices, host_facts)),
-            Format("nvbandwidth", is_table, reading("bw", tables, host_facts)),
+            Format("nvbandwidth JSON", is_json, build_parser("bw", parse_json_matrices, build_host_facts)),
+            Format("nvbandwidth", is_table, build_parser("bw", parse_table_matrices, build_host_facts)),
         ),
         establishes=("bw.h2d", "bw.d2h", "cuda.error"),
         seconds=25.0,
         exclusive=True,
         timeout=120.0,
         cap=256 * 1024,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     ),
     Check(
         id="p2p",
         asks="How fast do copies between the GPUs of this host run?",
         commands=(Command("run", ("nvbandwidth", "-t", PEER, "-j")),),
         formats=(
-            Format("nvbandwidth JSON", is_json, reading("p2p", matrices, peer_facts)),
-            Format("nvbandwidth", is_table, reading("p2p", tables, peer_facts)),
+            Format("nvbandwidth JSON", is_json, build_parser("p2p", parse_json_matrices, build_peer_facts)),
+            Format("nvbandwidth", is_table, build_parser("p2p", parse_table_matrices, build_peer_facts)),
         ),
         establishes=("p2p.bw", "p2p.worst", "cuda.error"),
         seconds=30.0,
         exclusive=True,
         timeout=150.0,
         cap=256 * 1024,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     ),
 )

@@ -14,22 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from tools.checks.exclusive.cuda import told
+from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
-BURN, BURN_SDC = 30, 120
-TOOL = "gpu_burn in the folder that the inventory calls gpu_burn (/opt/gpu-burn): https://github.com/wilicc/gpu-burn (make)"
-_RATE = re.compile(r"(-?\d{1,12}) \((\d{1,9}|-?nan|inf) Gflop/s\)")
-_ERRORS = re.compile(r"errors: (.{1,2000}?)(?:  temps:|$)")
-_TEMPS = re.compile(r"temps: (.{1,2000}?)(?:  power:|$)")
-_VERDICT = re.compile(r"^\s*GPU (\d{1,3}): (OK|FAULTY)\s*$", re.MULTILINE)
-_TROUBLE = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clients are alive|No CUDA devices|Error in [^\n]{1,200}")
+GEMM_BURN_SECONDS, SDC_BURN_SECONDS = 30, 120
+INSTALL_HINT = "gpu_burn in the folder that the inventory calls gpu_burn (/opt/gpu-burn): https://github.com/wilicc/gpu-burn (make)"
+_RATE_PATTERN = re.compile(r"(-?\d{1,12}) \((\d{1,9}|-?nan|inf) Gflop/s\)")
+_ERRORS_PATTERN = re.compile(r"errors: (.{1,2000}?)(?:  temps:|$)")
+_TEMPS_PATTERN = re.compile(r"temps: (.{1,2000}?)(?:  power:|$)")
+_VERDICT_PATTERN = re.compile(r"^\s*GPU (\d{1,3}): (OK|FAULTY)\s*$", re.MULTILINE)
+_TROUBLE_PATTERN = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clients are alive|No CUDA devices|Error in [^\n]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Burn:
+class GpuBurnResult:
     """One GPU at the last line of progress; `errors` over all of them."""
 
     gpu: int
@@ -44,43 +44,43 @@ def is_burn(text: str) -> bool:
     return (
         "Gflop/s)" in text
         or "GPU Burn" in text[:2000]
-        or bool(_TROUBLE.search(text))
-        or ("Tested " in text and bool(_VERDICT.search(text)))
+        or bool(_TROUBLE_PATTERN.search(text))
+        or ("Tested " in text and bool(_VERDICT_PATTERN.search(text)))
     )
 
 
-def read_burn(text: str) -> list[Burn]:
+def parse_burn_results(text: str) -> list[GpuBurnResult]:
     """The state at the end. Errors are counted between summaries, so the largest count of each stretch is added up."""
     lines = [line for line in re.split(r"[\r\n]", text) if "Gflop/s)" in line]
-    last = next((line for line in reversed(lines) if len(_RATE.findall(line)) and _ERRORS.search(line)), "")
-    rates = _RATE.findall(last)
+    last = next((line for line in reversed(lines) if len(_RATE_PATTERN.findall(line)) and _ERRORS_PATTERN.search(line)), "")
+    rates = _RATE_PATTERN.findall(last)
     if not rates:
         return []
-    errors = _errors(lines, len(rates))
-    temps = [int(word) if word.isdecimal() else None for word in re.findall(r"(\d{1,4}|--)(?: C)?", _group(_TEMPS, last))]
-    speed = [_best(lines, gpu, len(rates)) for gpu in range(len(rates))]
+    errors = _count_errors(lines, len(rates))
+    temps = [int(word) if word.isdecimal() else None for word in re.findall(r"(\d{1,4}|--)(?: C)?", _find_group(_TEMPS_PATTERN, last))]
+    speed = [_compute_median_rate(lines, gpu, len(rates)) for gpu in range(len(rates))]
     return [
-        Burn(gpu, speed[gpu], int(done), errors[gpu], temps[gpu] if gpu < len(temps) else None, last.strip()[:300])
+        GpuBurnResult(gpu, speed[gpu], int(done), errors[gpu], temps[gpu] if gpu < len(temps) else None, last.strip()[:300])
         for gpu, (done, _) in enumerate(rates)
     ]
 
 
-def _group(pattern: re.Pattern[str], line: str) -> str:
+def _find_group(pattern: re.Pattern[str], line: str) -> str:
     match = pattern.search(line)
     return match[1] if match else ""
 
 
-def _best(lines: Sequence[str], gpu: int, count: int) -> float:
+def _compute_median_rate(lines: Sequence[str], gpu: int, count: int) -> float:
     """The median of the second half of the run: the first lines tell of clocks that have not settled."""
-    rates = [_RATE.findall(line) for line in lines]
+    rates = [_RATE_PATTERN.findall(line) for line in lines]
     values = [float(row[gpu][1]) for row in rates if len(row) == count and row[gpu][1].isdecimal() and int(row[gpu][0]) > 0]
     return median(values[len(values) // 2 :]) if values else 0.0
 
 
-def _errors(lines: Sequence[str], count: int) -> list[int]:
+def _count_errors(lines: Sequence[str], count: int) -> list[int]:
     total, before = [0] * count, [0] * count
     for line in lines:
-        now = [int(word) for word in re.findall(r"(?:^|- )(\d{1,10})", _group(_ERRORS, line))]
+        now = [int(word) for word in re.findall(r"(?:^|- )(\d{1,10})", _find_group(_ERRORS_PATTERN, line))]
         if len(now) != count:
             continue
         for gpu, value in enumerate(now):
@@ -91,9 +91,9 @@ def _errors(lines: Sequence[str], count: int) -> list[int]:
 
 def parse_gemm(text: str) -> Sequence[Fact]:
     """Speed, share of the median, temperature and errors of each GPU."""
-    if error := _cuda("gemm", text):
+    if error := _find_cuda_failure("gemm", text):
         return [error]
-    rows = _rows(text)
+    rows = _require_burn_results(text)
     alive = [row.gflops for row in rows if row.gflops > 0]
     middle = median(alive) if alive else 0.0
     found = []
@@ -105,31 +105,31 @@ def parse_gemm(text: str) -> Sequence[Fact]:
             found.append(Fact("gemm", "gemm.share", round(row.gflops / middle, 3), device, line=row.line))
         if row.temp:
             found.append(Fact("gemm", "gemm.temp", row.temp, device, unit="C", line=row.line))
-    return found + _counted("gemm", "gemm.errors", rows, text)
+    return found + _build_error_facts("gemm", "gemm.errors", rows, text)
 
 
 def parse_sdc(text: str) -> Sequence[Fact]:
     """Whether every product of a GPU came out the same."""
-    error = _cuda("sdc", text)
-    return [error] if error else _counted("sdc", "sdc.mismatches", _rows(text), text)
+    error = _find_cuda_failure("sdc", text)
+    return [error] if error else _build_error_facts("sdc", "sdc.mismatches", _require_burn_results(text), text)
 
 
-def _cuda(check: str, text: str) -> Fact | None:
+def _find_cuda_failure(check: str, text: str) -> Fact | None:
     """Why there is no line of progress, where CUDA says it."""
-    return told(check, text) if "Gflop/s)" not in text else None
+    return find_cuda_error(check, text) if "Gflop/s)" not in text else None
 
 
-def _rows(text: str) -> list[Burn]:
-    rows = read_burn(text)
+def _require_burn_results(text: str) -> list[GpuBurnResult]:
+    rows = parse_burn_results(text)
     if rows:
         return rows
-    trouble = _TROUBLE.search(text)
+    trouble = _TROUBLE_PATTERN.search(text)
     raise Unreadable(f"it did not run: {' '.join(trouble[0].split())[:160]}" if trouble else "no line of progress")
 
 
-def _counted(check: str, key: str, rows: Sequence[Burn], text: str) -> list[Fact]:
+def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text: str) -> list[Fact]:
     """Errors are facts at once; that there were none only once the verdicts say so."""
-    verdicts = {int(gpu): word for gpu, word in _VERDICT.findall(text)}
+    verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
     found = []
     for row in rows:
         if row.errors or verdicts.get(row.gpu) == "FAULTY":
@@ -137,11 +137,11 @@ def _counted(check: str, key: str, rows: Sequence[Burn], text: str) -> list[Fact
         elif row.gpu in verdicts and row.done >= 0:
             found.append(Fact(check, key, 0, f"gpu{row.gpu}", line=f"GPU {row.gpu}: OK"))
     if len(verdicts) < len(rows):
-        found.append(blind(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
+        found.append(build_unobserved_fact(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
     return found
 
 
-def _as_sdc(text: str) -> Sequence[Fact]:
+def _parse_nccl_as_sdc(text: str) -> Sequence[Fact]:
     """Of the repeated all-reduce only right or wrong counts here; how fast it was is another check's question."""
     facts = [fact for fact in parse_nccl(text) if fact.key in ("nccl.wrong", "nccl.failure") or not fact.key]
     if not facts:
@@ -149,7 +149,7 @@ def _as_sdc(text: str) -> Sequence[Fact]:
     return [replace(fact, check="sdc") for fact in facts]
 
 
-def _burn(seconds: int) -> tuple[str, ...]:
+def _build_burn_command(seconds: int) -> tuple[str, ...]:
     return ("{gpu_burn}/gpu_burn", "-tc", "-stts", "3", "-c", "{gpu_burn}/compare.ptx", str(seconds))
 
 
@@ -157,28 +157,28 @@ CHECKS = (
     Check(
         id="gemm",
         asks="How fast does each GPU multiply matrices when all of them are under full load?",
-        commands=(Command("run", _burn(BURN)),),
+        commands=(Command("run", _build_burn_command(GEMM_BURN_SECONDS)),),
         formats=(Format("gpu_burn", is_burn, parse_gemm),),
         establishes=("gemm.tflops", "gemm.share", "gemm.temp", "gemm.errors", "gemm.died", "cuda.error"),
         seconds=40.0,
         exclusive=True,
         timeout=120.0,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     ),
     Check(
         id="sdc",
         asks="Do the GPUs get the same result each time they compute the same?",
         commands=(
-            Command("products", _burn(BURN_SDC)),
+            Command("products", _build_burn_command(SDC_BURN_SECONDS)),
             Command(
                 "sums", ("{nccl_tests}/all_reduce_perf", "-b", "1G", "-e", "1G", "-g", "{gpus}", "-c", "1", "-n", "100"), optional=True
             ),
         ),
-        formats=(Format("gpu_burn", is_burn, parse_sdc), Format("nccl-tests", is_nccl, _as_sdc)),
+        formats=(Format("gpu_burn", is_burn, parse_sdc), Format("nccl-tests", is_nccl, _parse_nccl_as_sdc)),
         establishes=("sdc.mismatches", "nccl.wrong", "nccl.failure", "cuda.error"),
         seconds=180.0,
         exclusive=True,
         timeout=240.0,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     ),
 )

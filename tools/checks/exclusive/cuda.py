@@ -11,20 +11,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.address import bdf
-from kb.scan import lines_in
+from kb.address import normalize_bdf
+from kb.scan import split_lines
 from tools.checks.exclusive import probes
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "cuda"
-PROBE = probes.source("cuda")
-CODES = {
+PROBE = probes.load_probe("cuda")
+CUDA_ERROR_CODES = {
     46: "unavailable", 100: "no_device", 101: "invalid_device", 214: "ecc", 700: "launch_failed", 719: "launch_failed", 801: "other",
     802: "not_ready", 803: "mismatch", 804: "mismatch", 999: "unknown",
 }  # fmt: skip
 """CUDA's result codes that tell causes apart; the driver library and the runtime share them."""
-MESSAGES = (
+CUDA_ERROR_PATTERNS = (
     ("not_ready", re.compile(r"system not yet initialized|SYSTEM_NOT_READY", re.IGNORECASE)),
     ("mismatch", re.compile(r"unsupported display driver|SYSTEM_DRIVER_MISMATCH", re.IGNORECASE)),
     ("no_device", re.compile(r"no CUDA-capable device|No CUDA devices|ERROR_NO_DEVICE", re.IGNORECASE)),
@@ -35,21 +35,21 @@ MESSAGES = (
     ("unknown", re.compile(r"unknown error|ERROR_UNKNOWN\b", re.IGNORECASE)),
 )
 """How programs other than our probe word the same."""
-_QUERY = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([^\n]{1,120})")
-_DEVICE = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
-_COUNT = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
+_QUERY_PATTERN = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([^\n]{1,120})")
+_DEVICE_PATTERN = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
+_COUNT_PATTERN = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
 
 
-MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
+COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 """CUDA's compute modes, in nvidia-smi's words. The probe is alone on its GPU, so it is the second process that is refused, not it."""
 
 
-def told(check: str, text: str) -> Fact | None:
+def find_cuda_error(check: str, text: str) -> Fact | None:
     """The CUDA error because of which a tool of `check` did not run; None where it names none."""
-    for name, pattern in MESSAGES:
+    for name, pattern in CUDA_ERROR_PATTERNS:
         if match := pattern.search(text[:20000]):
             start = text.rfind("\n", 0, match.start()) + 1
-            return Fact(check, "cuda.error", name, line=lines_in(text[start : start + 300])[0].strip())
+            return Fact(check, "cuda.error", name, line=split_lines(text[start : start + 300])[0].strip())
     return None
 
 
@@ -59,24 +59,24 @@ def is_probe(text: str) -> bool:
 
 def parse_probe(text: str) -> Sequence[Fact]:
     """One line a GPU. Without the line of every GPU that was counted the rest is told to be missing."""
-    rows = probes.rows(text, "cuda")
+    rows = probes.parse_probe_rows(text, "cuda")
     if not rows:
         raise Unreadable("no line of the probe is whole")
     if any(row.get("error") == "no_library" for row in rows):
         return [Fact(CHECK, "cuda.error", "no_library", line="libcuda.so.1 cannot be loaded: no NVIDIA driver is installed")]
-    found = [fact for row in rows for fact in _facts(row)]
+    found = [fact for row in rows for fact in _build_row_facts(row)]
     counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), None)
     told = sum("gpu" in row for row in rows)
     if counted is not None and told < counted:
-        found.append(blind(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {told} answered: the probe was cut off or hung"))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {told} answered: the probe was cut off or hung"))
     if not found:
         raise Unreadable("lines of the probe without a result")
     return found
 
 
-def _facts(row: Mapping[str, Any]) -> list[Fact]:
+def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
     line = json.dumps(row, sort_keys=True)[:300]
-    device = _device(row)
+    device = _parse_device(row)
     if isinstance(row.get("devices"), int):
         return [Fact(CHECK, "cuda.devices", row["devices"], line=line)]
     code = row.get("code")
@@ -85,44 +85,44 @@ def _facts(row: Mapping[str, Any]) -> list[Fact]:
         found.append(Fact(CHECK, "cuda.ok", row["ok"], device, line=line))
         if "name" in row:
             found.append(Fact(CHECK, "cuda.mig", " MIG " in str(row["name"]), device, line=line))
-        if isinstance(row.get("mode"), int) and not isinstance(row["mode"], bool) and row["mode"] in MODES:
-            found.append(Fact(CHECK, "cuda.compute_mode", MODES[row["mode"]], device, line=line))
+        if isinstance(row.get("mode"), int) and not isinstance(row["mode"], bool) and row["mode"] in COMPUTE_MODES:
+            found.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[row["mode"]], device, line=line))
     if isinstance(code, int) and not isinstance(code, bool) and code and row.get("step") != "bytes":
         found.append(
-            Fact(CHECK, "cuda.error", CODES.get(code, "other"), device, line=line, attrs={"code": code, "step": str(row.get("step", ""))})
+            Fact(CHECK, "cuda.error", CUDA_ERROR_CODES.get(code, "other"), device, line=line, attrs={"code": code, "step": str(row.get("step", ""))})
         )
     return found
 
 
-def _device(row: Mapping[str, Any]) -> str | None:
+def _parse_device(row: Mapping[str, Any]) -> str | None:
     index = row.get("gpu")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1000:
         return None
-    return bdf(str(row.get("bdf", ""))) or f"gpu{index}"
+    return normalize_bdf(str(row.get("bdf", ""))) or f"gpu{index}"
 
 
-def is_query(text: str) -> bool:
-    return "deviceQuery" in text or bool(_QUERY.search(text) or _COUNT.search(text))
+def is_device_query(text: str) -> bool:
+    return "deviceQuery" in text or bool(_QUERY_PATTERN.search(text) or _COUNT_PATTERN.search(text))
 
 
-def parse_query(text: str) -> Sequence[Fact]:
+def parse_device_query(text: str) -> Sequence[Fact]:
     """It looks, it runs nothing: a GPU that it lists is counted, not called well."""
-    if error := _QUERY.search(text):
+    if error := _QUERY_PATTERN.search(text):
         code = int(error[1])
         return [
             Fact(
                 CHECK,
                 "cuda.error",
-                CODES.get(code, "other"),
+                CUDA_ERROR_CODES.get(code, "other"),
                 line=" ".join(error[0].split()),
                 attrs={"code": code, "step": "cudaGetDeviceCount"},
             )
         ]
-    count = _COUNT.search(text)
+    count = _COUNT_PATTERN.search(text)
     if not count:
         raise Unreadable("neither a count of devices nor an error")
     found = [Fact(CHECK, "cuda.devices", int(count[1]), line=count[0])]
-    return found + [Fact(CHECK, "cuda.mig", " MIG " in name, f"gpu{int(index)}", line=name) for index, name in _DEVICE.findall(text)]
+    return found + [Fact(CHECK, "cuda.mig", " MIG " in name, f"gpu{int(index)}", line=name) for index, name in _DEVICE_PATTERN.findall(text)]
 
 
 CHECKS = (
@@ -130,7 +130,7 @@ CHECKS = (
         id=CHECK,
         asks="Does CUDA start on every GPU, fill memory there and read it back?",
         commands=(Command("run", ("python3", "-c", PROBE)),),
-        formats=(Format("probe", is_probe, parse_probe), Format("deviceQuery", is_query, parse_query)),
+        formats=(Format("probe", is_probe, parse_probe), Format("deviceQuery", is_device_query, parse_device_query)),
         establishes=("cuda.devices", "cuda.ok", "cuda.error", "cuda.mig", "cuda.compute_mode"),
         seconds=10.0,
         exclusive=True,

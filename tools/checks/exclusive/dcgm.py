@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import lines_in
-from tools.checks.cells import first_line
+from kb.scan import split_lines
+from tools.checks.cells import get_first_line
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
-TOOL = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
-SETTINGS = tuple(
+INSTALL_HINT = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
+SETTING_PATTERNS = tuple(
     (value, why, re.compile(pattern, re.IGNORECASE))
     for value, why, pattern in (
         (
@@ -81,7 +81,7 @@ _SETTING_WORDS = (
     *("privilege", "cgroup", "version", "environment", "deny", "nouveau", "same", "different", "incompatible", "clock", "support"),
 )
 """Without one of these, in small letters, no warning tells of a setting."""
-REASONS = (
+REASON_PATTERNS = (
     ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
     (
         "row_remap_pending",
@@ -98,9 +98,9 @@ REASONS = (
     ("memory", re.compile(r"\bmemory\b|memtest", re.IGNORECASE)),
 )
 """The first that stands in the warning is the reason; the name of the test helps where the warning is silent."""
-OF_HARDWARE = frozenset({"row_remap_failure", "row_remap_pending", "sram_threshold", "dbe"})
+HARDWARE_REASONS = frozenset({"row_remap_failure", "row_remap_pending", "sram_threshold", "dbe"})
 """Reasons that no word about a setting in the same warning excuses."""
-ERRORS = (
+ERROR_PATTERNS = (
     (
         "no_engine",
         re.compile(r"unable to (?:establish a )?connect\w*|host engine is not running|connection to the host engine", re.IGNORECASE),
@@ -109,13 +109,13 @@ ERRORS = (
     ("unsupported", re.compile(r"unsupported GPU|not supported", re.IGNORECASE)),
     ("other", re.compile(r"Unable to complete diagnostic|Error when executing the diagnostic|error:|runtime_error", re.IGNORECASE)),
 )
-_GPU = re.compile(r"GPU:? ?(\d{1,3})\b")
-_CELL = re.compile(r"^\|(.{27})\| (.{45}) {1,3}\|\s*$")
-_RESULT = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILINE)
+_GPU_PATTERN = re.compile(r"GPU:? ?(\d{1,3})\b")
+_CELL_PATTERN = re.compile(r"^\|(.{27})\| (.{45}) {1,3}\|\s*$")
+_RESULT_PATTERN = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILINE)
 
 
 @dataclass(slots=True)
-class Result:
+class DiagnosticResult:
     """One test on some GPUs. None of them named: the whole host."""
 
     test: str
@@ -126,8 +126,8 @@ class Result:
 
 
 @dataclass(slots=True)
-class _Reading:
-    results: list[Result] = field(default_factory=list)
+class _DiagnosticReport:
+    results: list[DiagnosticResult] = field(default_factory=list)
     cut: bool = False
     complaint: str = ""
     """Why the diagnostic as a whole was not run."""
@@ -138,14 +138,14 @@ def is_json(text: str) -> bool:
 
 
 def is_table(text: str) -> bool:
-    return "| Diagnostic  " in text or "ran diagnostic for group" in text or bool(_RESULT.search(text))
+    return "| Diagnostic  " in text or "ran diagnostic for group" in text or bool(_RESULT_PATTERN.search(text))
 
 
 def is_error(text: str) -> bool:
-    return "diagnostic" in text.lower()[:2000] and any(pattern.search(text[:4000]) for _, pattern in ERRORS)
+    return "diagnostic" in text.lower()[:2000] and any(pattern.search(text[:4000]) for _, pattern in ERROR_PATTERNS)
 
 
-def read_json(text: str) -> _Reading:
+def parse_json(text: str) -> _DiagnosticReport:
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]
@@ -154,87 +154,87 @@ def read_json(text: str) -> _Reading:
     body = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
     if not isinstance(body, dict):
         raise Unreadable("JSON without a DCGM diagnostic")
-    reading = _Reading([result for test in _tests(body) for result in _results(test)])
+    reading = _DiagnosticReport([result for test in _iter_tests(body) for result in _iter_results(test)])
     reading.complaint = str(body.get("runtime_error") or body.get("Warning") or body.get("warning") or "")[:300]
     if not reading.results and not reading.complaint:
         raise Unreadable("no test has a result")
     return reading
 
 
-def _tests(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    for category in _dicts(body.get("test_categories")):
-        yield from _dicts(category.get("tests"))
+def _iter_tests(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for category in _filter_dicts(body.get("test_categories")):
+        yield from _filter_dicts(category.get("tests"))
 
 
-def _dicts(rows: Any) -> list[dict[str, Any]]:
+def _filter_dicts(rows: Any) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _results(test: dict[str, Any]) -> Iterable[Result]:
-    for row in _dicts(test.get("results")):
-        said = [_text(entry) for key in ("warnings", "warning", "errors") for entry in _listed(row.get(key))]
-        yield Result(str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _gpus_of(row), "; ".join(said)[:1000])
+def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
+    for row in _filter_dicts(test.get("results")):
+        said = [_get_warning_text(entry) for key in ("warnings", "warning", "errors") for entry in _as_list(row.get(key))]
+        yield DiagnosticResult(str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(said)[:1000])
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _text(entry: Any) -> str:
+def _get_warning_text(entry: Any) -> str:
     return str(entry.get("warning") or entry.get("error") or entry) if isinstance(entry, dict) else str(entry)
 
 
-def _gpus_of(row: dict[str, Any]) -> tuple[str, ...]:
+def _parse_gpus(row: dict[str, Any]) -> tuple[str, ...]:
     if "entity_id" in row:
         return (
-            (f"gpu{_small(row['entity_id'])}",) if str(row.get("entity_group", "GPU")).upper() == "GPU" and _small(row["entity_id"]) else ()
+            (f"gpu{_parse_small_number(row['entity_id'])}",) if str(row.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(row["entity_id"]) else ()
         )
     ids = str(row.get("gpu_ids", row.get("gpu_id", "")))
-    return tuple(f"gpu{_small(word)}" for word in ids.split(",") if _small(word))
+    return tuple(f"gpu{_parse_small_number(word)}" for word in ids.split(",") if _parse_small_number(word))
 
 
-def _small(value: Any) -> str:
+def _parse_small_number(value: Any) -> str:
     text = str(value).strip()
     return str(int(text)) if re.fullmatch(r"[0-9]{1,3}", text) else ""
 
 
-def read_table(text: str) -> _Reading:
+def parse_table(text: str) -> _DiagnosticReport:
     """Cells are wrapped after 45 characters in the middle of words, so they are joined as they stand."""
-    reading, rows = _Reading(cut="+---" not in text[-400:]), list[list[str]]()
-    for line in lines_in(text):
-        if cell := _CELL.match(line):
+    reading, rows = _DiagnosticReport(cut="+---" not in text[-400:]), list[list[str]]()
+    for line in split_lines(text):
+        if cell := _CELL_PATTERN.match(line):
             if cell[1].strip() or not rows:
                 rows.append([cell[1].strip(), cell[2]])
             else:
                 rows[-1][1] += cell[2] if not re.match(r"(?:Pass|Fail|Skip|Warn)\b", cell[2]) else f"\n{cell[2]}"
     for name, value in rows:
-        _table_row(reading, name, value.rstrip())
+        _add_table_row(reading, name, value.rstrip())
     if not reading.results:
         raise Unreadable("no test of the table has a result")
     return reading
 
 
-def _table_row(reading: _Reading, name: str, value: str) -> None:
+def _add_table_row(reading: _DiagnosticReport, name: str, value: str) -> None:
     if name in ("Warning", "Error", "Info"):
         if reading.results and name != "Info":
-            _blame(reading, value.strip())
+            _assign_warning(reading, value.strip())
         elif name == "Error":
-            reading.results.append(Result("", "fail"))
-            _blame(reading, value.strip())
+            reading.results.append(DiagnosticResult("", "fail"))
+            _assign_warning(reading, value.strip())
         return
     for part in value.split("\n"):
         word, _, where = part.strip().partition(" - ")
         if word.lower() in ("pass", "fail", "skip", "warn"):
             gpus = tuple(f"gpu{int(number)}" for number in re.findall(r"\b(\d{1,3})\b", where.partition(":")[2]))
-            reading.results.append(Result(name, word.lower(), gpus, all=where.strip() == "All"))
+            reading.results.append(DiagnosticResult(name, word.lower(), gpus, all=where.strip() == "All"))
 
 
-def _blame(reading: _Reading, says: str) -> None:
+def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
     """A warning belongs to the last result, or to the failed one of its test; the GPUs it names are the guilty ones."""
     last = reading.results[-1]
     test = last.test
     target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
-    named = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU.findall(says)))
+    named = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(says)))
     if target is None and last.test and named:
         return  # a remark on a test that passed
     row = target or last
@@ -242,55 +242,55 @@ def _blame(reading: _Reading, says: str) -> None:
     row.gpus = row.gpus or (() if row.all else named)
 
 
-def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
+def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
     """Failures by GPU with their reason, and what passed or was not run."""
     if not reading.results:
         return parse_error(check, reading.complaint)
     found: list[Fact] = []
     for row in reading.results:
         if row.status in ("fail", "warn") and (row.status == "fail" or row.says):
-            found += _failure(check, row)
+            found += _build_failure_facts(check, row)
     passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
     found.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
-    not_run = {row.test or "diagnostic": _why_not_run(row) for row in reading.results if _was_not_run(row)}
+    not_run = {row.test or "diagnostic": _get_skip_reason(row) for row in reading.results if _was_not_run(row)}
     if not_run:
         told = ", ".join(f"{test} ({why})" for test, why in sorted(not_run.items()))
         found.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {told}"[:300]))
     if reading.cut:
-        found.append(blind(check, Status.UNREADABLE, "the table ends before its last line"))
+        found.append(build_unobserved_fact(check, Status.UNREADABLE, "the table ends before its last line"))
     return found
 
 
-def _was_not_run(row: Result) -> bool:
-    return row.status not in ("pass", "fail", "warn") or (bool(row.says) and _setting_of(row) is not None)
+def _was_not_run(row: DiagnosticResult) -> bool:
+    return row.status not in ("pass", "fail", "warn") or (bool(row.says) and _find_setting(row) is not None)
 
 
-def _why_not_run(row: Result) -> str:
-    setting = _setting_of(row)
+def _get_skip_reason(row: DiagnosticResult) -> str:
+    setting = _find_setting(row)
     return setting[1] if setting else "skipped"
 
 
-def _setting_of(row: Result) -> tuple[str, str] | None:
+def _find_setting(row: DiagnosticResult) -> tuple[str, str] | None:
     """Return the setting on which a test failed, as reason and in words; None where any of its warnings tells of more."""
-    said = [_setting_in(part) for part in row.says.split("; ") if part.strip()]
+    said = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
     return said[0] if said and all(said) else None
 
 
-def _setting_in(warning: str) -> tuple[str, str] | None:
+def _match_setting(warning: str) -> tuple[str, str] | None:
     low = warning.lower()
     if not any(word in low for word in _SETTING_WORDS):
         return None
-    if any(name in OF_HARDWARE and pattern.search(warning) for name, pattern in REASONS):
+    if any(name in HARDWARE_REASONS and pattern.search(warning) for name, pattern in REASON_PATTERNS):
         return None
-    return next(((value, why) for value, why, pattern in SETTINGS if pattern.search(warning)), None)
+    return next(((value, why) for value, why, pattern in SETTING_PATTERNS if pattern.search(warning)), None)
 
 
-def _failure(check: str, row: Result) -> list[Fact]:
-    if setting := _setting_of(row):
+def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
+    if setting := _find_setting(row):
         line = f"{row.test or 'diagnostic'}: not run as it should be, {row.says}"[:300]
         return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs={"status": row.status}) for device in row.gpus or (None,)]
-    reason = next((name for name, pattern in REASONS if pattern.search(row.says)), None)
-    reason = reason or next((name for name, pattern in REASONS if pattern.search(row.test)), "other")
+    reason = next((name for name, pattern in REASON_PATTERNS if pattern.search(row.says)), None)
+    reason = reason or next((name for name, pattern in REASON_PATTERNS if pattern.search(row.test)), "other")
     line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
     attrs = {"level": int(check[-1]), "reason": reason, "text": row.says[:300]}
     found = []
@@ -303,31 +303,31 @@ def _failure(check: str, row: Result) -> list[Fact]:
 
 def parse_error(check: str, text: str) -> Sequence[Fact]:
     """It did not run. No count of passed tests is told, so nothing is called well."""
-    name = next((name for name, pattern in ERRORS if pattern.search(text[:4000])), "other")
-    why = next((f" ({why})" for _, why, pattern in SETTINGS if name == "other" and pattern.search(text[:4000])), "")
-    return [Fact(check, "dcgm.error", name, line=f"{first_line(text)}{why}")]
+    name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
+    why = next((f" ({why})" for _, why, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), "")
+    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{why}")]
 
 
-def _check(level: int, seconds: float, timeout: float, asks: str) -> Check:
+def _build_dcgm_check(level: int, seconds: float, timeout: float, asks: str) -> Check:
     name = f"dcgm{level}"
     return Check(
         id=name,
         asks=asks,
         commands=(Command("run", ("dcgmi", "diag", "-r", str(level), "-j")),),
         formats=(
-            Format("dcgmi diag JSON", is_json, lambda text: facts_of(name, read_json(text))),
-            Format("dcgmi diag", is_table, lambda text: facts_of(name, read_table(text))),
+            Format("dcgmi diag JSON", is_json, lambda text: build_dcgm_facts(name, parse_json(text))),
+            Format("dcgmi diag", is_table, lambda text: build_dcgm_facts(name, parse_table(text))),
             Format("dcgmi error", is_error, lambda text: parse_error(name, text)),
         ),
         establishes=("dcgm.failed", "dcgm.reason", "dcgm.passed", "dcgm.not_run", "dcgm.error"),
         seconds=seconds,
         exclusive=True,
         timeout=timeout,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     )
 
 
 CHECKS = (
-    _check(1, 15.0, 90.0, "Does DCGM's quick look at the software and records of the GPUs pass?"),
-    _check(2, 150.0, 600.0, "Do DCGM's tests of PCIe and GPU memory pass?"),
+    _build_dcgm_check(1, 15.0, 90.0, "Does DCGM's quick look at the software and records of the GPUs pass?"),
+    _build_dcgm_check(2, 150.0, 600.0, "Do DCGM's tests of PCIe and GPU memory pass?"),
 )

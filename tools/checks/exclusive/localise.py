@@ -13,52 +13,52 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
-World = tuple[str, ...]
+HostGroup = tuple[str, ...]
 """Hosts that run one all-gather together."""
-Outcome = Mapping[World, bool | None]
+GroupOutcomes = Mapping[HostGroup, bool | None]
 """Bad, good, or None where it could not be told."""
-LeafOf = Callable[[str], str]
+LeafLookup = Callable[[str], str]
 """The leaf switch of a host, '' when unknown."""
-MOST_ROTATIONS = 5
+MAX_ROTATIONS = 5
 """Pairings tried while no good host is known."""
-MOST_CROSSINGS = 3
-MOST_WAVES = 4
+MAX_CROSSINGS = 3
+MAX_RETEST_ROUNDS = 4
 """Rounds in which suspects meet good hosts, where there are more suspects than good hosts."""
-MOST_MORE = 4
+MAX_EXTRA_ROUNDS = 4
 """Rounds spent on telling single causes apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocalisationResult:
     """`hosts` are guilty each by itself; `pairs` are slow together and well with others; `leaves` are switches. `among`: one or more of these
     are guilty and cannot be told apart, because nobody was well beside them. `unknown` could not be tested. Nothing at all: all is well.
     """
 
     hosts: tuple[str, ...] = ()
-    pairs: tuple[World, ...] = ()
+    pairs: tuple[HostGroup, ...] = ()
     leaves: tuple[str, ...] = ()
     among: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     rounds: int = 0
 
 
-Rounds = Generator[list[World], Outcome, Located]
-Round = Generator[list[World], Outcome, None]
+LocalisationRounds = Generator[list[HostGroup], GroupOutcomes, LocalisationResult]
+RoundGenerator = Generator[list[HostGroup], GroupOutcomes, None]
 
 
-def localise(hosts: Sequence[str], leaf_of: LeafOf = lambda host: "") -> Rounds:
+def localise_slow_hosts(hosts: Sequence[str], leaf_of: LeafLookup = lambda host: "") -> LocalisationRounds:
     """Yields groups to test at the same time, takes how they went, returns who is guilty."""
-    return (yield from _Search(sorted(dict.fromkeys(hosts)), leaf_of).run())
+    return (yield from _SlowHostSearch(sorted(dict.fromkeys(hosts)), leaf_of).run())
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class SingleCause:
     """One thing that would explain everything: a host, a pair's route, a leaf that is slow `inside` or to the rest (`uplink`)."""
 
     kind: Literal["host", "pair", "inside", "uplink"]
-    names: World
+    names: HostGroup
 
-    def spoils(self, world: World, leaf_of: LeafOf) -> bool:
+    def predicts_bad_group(self, world: HostGroup, leaf_of: LeafLookup) -> bool:
         """Whether a group would be bad."""
         if self.kind == "host":
             return self.names[0] in world
@@ -69,31 +69,31 @@ class Cause:
 
 
 @dataclass(slots=True)
-class _Search:
+class _SlowHostSearch:
     hosts: list[str]
-    leaf_of: LeafOf
-    tried: dict[World, bool | None] = field(default_factory=dict)
+    leaf_of: LeafLookup
+    tried: dict[HostGroup, bool | None] = field(default_factory=dict)
     rounds: int = 0
 
-    def run(self) -> Rounds:
+    def run(self) -> LocalisationRounds:
         if len(self.hosts) < 2:
-            return Located(unknown=tuple(self.hosts))
-        yield from self._test(first_round(self.hosts, self.leaf_of))
-        if not self._bad():
-            yield from self._cross()
-        for turn in range(1, MOST_ROTATIONS + 1):
-            if self._bad() and not self._good():
-                yield from self._test(rotation(self.hosts, turn))
-        if not self._bad():
-            return Located(unknown=self._unknown(), rounds=self.rounds)
-        if not self._good():
-            return self._hopeless()
-        yield from self._retest(self._suspects())
-        yield from self._tell_apart()
-        yield from self._refute()
-        return self._result()
+            return LocalisationResult(unknown=tuple(self.hosts))
+        yield from self._test_groups(build_first_round(self.hosts, self.leaf_of))
+        if not self._list_bad_groups():
+            yield from self._test_across_leaves()
+        for turn in range(1, MAX_ROTATIONS + 1):
+            if self._list_bad_groups() and not self._list_good_hosts():
+                yield from self._test_groups(build_rotation(self.hosts, turn))
+        if not self._list_bad_groups():
+            return LocalisationResult(unknown=self._list_untested_hosts(), rounds=self.rounds)
+        if not self._list_good_hosts():
+            return self._build_all_bad_result()
+        yield from self._retest_suspects(self._list_suspects())
+        yield from self._distinguish_causes()
+        yield from self._refute_leaf_cause()
+        return self._build_result()
 
-    def _test(self, worlds: Iterable[World]) -> Round:
+    def _test_groups(self, worlds: Iterable[HostGroup]) -> RoundGenerator:
         """One round of what was not tried yet."""
         todo = [world for world in worlds if world not in self.tried]
         if todo:
@@ -101,130 +101,130 @@ class _Search:
             outcome = yield todo
             self.tried |= {world: outcome.get(world) for world in todo}
 
-    def _bad(self) -> list[World]:
+    def _list_bad_groups(self) -> list[HostGroup]:
         return [world for world, bad in self.tried.items() if bad]
 
-    def _good(self) -> set[str]:
+    def _list_good_hosts(self) -> set[str]:
         """Who did well in any group."""
         return {host for world, bad in self.tried.items() if bad is False for host in world}
 
-    def _suspects(self) -> list[str]:
-        good = self._good()
+    def _list_suspects(self) -> list[str]:
+        good = self._list_good_hosts()
         return sorted({host for world, bad in self.tried.items() if bad is not False for host in world} - good)
 
-    def _unknown(self) -> tuple[str, ...]:
+    def _list_untested_hosts(self) -> tuple[str, ...]:
         """Whose groups could all not be tested."""
         told = {host for world, bad in self.tried.items() if bad is not None for host in world}
         return tuple(host for host in self.hosts if host not in told)
 
-    def _cross(self) -> Round:
+    def _test_across_leaves(self) -> RoundGenerator:
         """All is well inside the leaves: groups across them, until every leaf took part and, where some were bad, they say whose uplink it is."""
         hosts = [host for host in self.hosts if self.leaf_of(host)]
         leaves, met = {self.leaf_of(host) for host in hosts}, set[str]()
-        for turn in range(MOST_CROSSINGS):
-            if len(leaves) < 2 or met == leaves or self._bad():
+        for turn in range(MAX_CROSSINGS):
+            if len(leaves) < 2 or met == leaves or self._list_bad_groups():
                 return
-            worlds = crossing(hosts, self.leaf_of, turn)
+            worlds = build_crossing(hosts, self.leaf_of, turn)
             met |= {self.leaf_of(host) for world in worlds for host in world}
-            yield from self._test(worlds)
+            yield from self._test_groups(worlds)
 
-    def _retest(self, suspects: Sequence[str], *, elsewhere: bool = False) -> Round:
+    def _retest_suspects(self, suspects: Sequence[str], *, elsewhere: bool = False) -> RoundGenerator:
         """Each suspect with a good host of its own leaf where there is one (`elsewhere`: of another). Who does well helps with the next."""
         left = list(suspects)
-        for _ in range(MOST_WAVES):
-            free, good, worlds, later = sorted(self._good()), sorted(self._good()), list[World](), list[str]()
+        for _ in range(MAX_RETEST_ROUNDS):
+            free, good, worlds, later = sorted(self._list_good_hosts()), sorted(self._list_good_hosts()), list[HostGroup](), list[str]()
             for host in left:
-                mate = self._mate(host, free, elsewhere)
+                mate = self._choose_partner(host, free, elsewhere)
                 if mate:
                     free.remove(mate)
                     worlds.append(tuple(sorted((host, mate))))
-                elif self._mate(host, good, elsewhere):
+                elif self._choose_partner(host, good, elsewhere):
                     later.append(host)
-            yield from self._test(worlds)
+            yield from self._test_groups(worlds)
             left = later
 
-    def _mate(self, host: str, free: Sequence[str], elsewhere: bool) -> str:
+    def _choose_partner(self, host: str, free: Sequence[str], elsewhere: bool) -> str:
         here = [mate for mate in free if mate != host and self.leaf_of(mate) == self.leaf_of(host)]
         there = [mate for mate in free if mate != host and self.leaf_of(mate) != self.leaf_of(host)]
         return next(iter(there if elsewhere else here or there), "")
 
-    def _causes(self) -> list[Cause]:
+    def _list_single_causes(self) -> list[SingleCause]:
         """Single causes that explain every outcome. A pair counts only once it was seen to be bad."""
         leaves = sorted({self.leaf_of(host) for host in self.hosts} - {""})
-        every = [Cause("host", (host,)) for host in self.hosts]
-        every += [Cause("pair", pair) for pair in {pair for world in self._bad() for pair in combinations(world, 2)}]
-        every += [Cause(kind, (leaf,)) for leaf in leaves for kind in ("inside", "uplink")]
+        every = [SingleCause("host", (host,)) for host in self.hosts]
+        every += [SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}]
+        every += [SingleCause(kind, (leaf,)) for leaf in leaves for kind in ("inside", "uplink")]
         told = [(world, bad) for world, bad in self.tried.items() if bad is not None]
-        return [cause for cause in every if all(cause.spoils(world, self.leaf_of) == bad for world, bad in told)]
+        return [cause for cause in every if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in told)]
 
-    def _tell_apart(self) -> Round:
+    def _distinguish_causes(self) -> RoundGenerator:
         """More rounds while several single causes fit and some round would tell them apart."""
-        for _ in range(MOST_MORE):
-            causes = self._causes()
-            best = max(self._rounds(causes), key=lambda worlds: self._kinds(causes, worlds))
-            if self._kinds(causes, best) < 2:
+        for _ in range(MAX_EXTRA_ROUNDS):
+            causes = self._list_single_causes()
+            best = max(self._build_candidate_rounds(causes), key=lambda worlds: self._count_distinguished(causes, worlds))
+            if self._count_distinguished(causes, best) < 2:
                 return
-            yield from self._test(best)
+            yield from self._test_groups(best)
 
-    def _rounds(self, causes: Sequence[Cause]) -> list[list[World]]:
+    def _build_candidate_rounds(self, causes: Sequence[SingleCause]) -> list[list[HostGroup]]:
         """Rounds that might tell causes apart: single pairs of a bad group, pairs inside a leaf, pairs across leaves, and any pairs at all."""
         pairs = [[cause.names] for cause in causes if cause.kind == "pair"]
         leaves = [[host for host in self.hosts if self.leaf_of(host) == cause.names[0]] for cause in causes if cause.kind == "inside"]
-        inside = [rotation(members, turn) for members in leaves for turn in range(min(len(members), 4))]
-        across = [crossing([host for host in self.hosts if self.leaf_of(host)], self.leaf_of, turn) for turn in range(8)]
-        return [*pairs, *inside, *across, *(rotation(self.hosts, turn) for turn in range(min(len(self.hosts), 12)))]
+        inside = [build_rotation(members, turn) for members in leaves for turn in range(min(len(members), 4))]
+        across = [build_crossing([host for host in self.hosts if self.leaf_of(host)], self.leaf_of, turn) for turn in range(8)]
+        return [*pairs, *inside, *across, *(build_rotation(self.hosts, turn) for turn in range(min(len(self.hosts), 12)))]
 
-    def _kinds(self, causes: Sequence[Cause], worlds: Sequence[World]) -> int:
-        return len({tuple(cause.spoils(world, self.leaf_of) for world in worlds) for cause in causes})
+    def _count_distinguished(self, causes: Sequence[SingleCause], worlds: Sequence[HostGroup]) -> int:
+        return len({tuple(cause.predicts_bad_group(world, self.leaf_of) for world in worlds) for cause in causes})
 
-    def _refute(self) -> Round:
+    def _refute_leaf_cause(self) -> RoundGenerator:
         """Several slow hosts of one leaf look like a slow leaf: its members would tell outside it, or for its uplink among themselves."""
-        for cause in self._causes():
-            members = [host for host in self._suspects() if self.leaf_of(host) == cause.names[0]]
+        for cause in self._list_single_causes():
+            members = [host for host in self._list_suspects() if self.leaf_of(host) == cause.names[0]]
             if cause.kind == "inside":
-                yield from self._retest(members, elsewhere=True)
+                yield from self._retest_suspects(members, elsewhere=True)
             elif cause.kind == "uplink" and len(members) > 1:
-                yield from self._test([tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)])
+                yield from self._test_groups([tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)])
 
-    def _result(self) -> Located:
-        causes = self._causes()
+    def _build_result(self) -> LocalisationResult:
+        causes = self._list_single_causes()
         for kind in ("host", "pair"):
             names = [cause.names for cause in causes if cause.kind == kind]
             if len(names) == 1:
-                return self._located(hosts=names[0]) if kind == "host" else self._located(pairs=(names[0],))
+                return self._build_localisation(hosts=names[0]) if kind == "host" else self._build_localisation(pairs=(names[0],))
         if causes and all(cause.kind in ("inside", "uplink") for cause in causes):
-            return self._located(leaves=tuple(sorted({cause.names[0] for cause in causes})))
+            return self._build_localisation(leaves=tuple(sorted({cause.names[0] for cause in causes})))
         if causes:
-            return self._located(among=tuple(sorted({host for cause in causes if cause.kind in ("host", "pair") for host in cause.names})))
-        return self._several()
+            return self._build_localisation(among=tuple(sorted({host for cause in causes if cause.kind in ("host", "pair") for host in cause.names})))
+        return self._build_multiple_result()
 
-    def _several(self) -> Located:
+    def _build_multiple_result(self) -> LocalisationResult:
         """No single cause: guilty is who was bad beside a good host; a bad group without such a member is a route."""
-        good = self._good()
-        guilty = {host for world in self._bad() for host in world if host not in good and set(world) - {host} <= good}
-        left = [world for world in self._bad() if not set(world) & guilty]
+        good = self._list_good_hosts()
+        guilty = {host for world in self._list_bad_groups() for host in world if host not in good and set(world) - {host} <= good}
+        left = [world for world in self._list_bad_groups() if not set(world) & guilty]
         open_ = {host for world in left for host in world} - good
         routes = tuple(sorted(world for world in left if not set(world) & open_))
-        return self._located(tuple(sorted(guilty)), routes, among=tuple(sorted(open_)))
+        return self._build_localisation(tuple(sorted(guilty)), routes, among=tuple(sorted(open_)))
 
-    def _hopeless(self) -> Located:
+    def _build_all_bad_result(self) -> LocalisationResult:
         """Nobody did well in any group."""
-        among = tuple(sorted({host for world in self._bad() for host in world}))
+        among = tuple(sorted({host for world in self._list_bad_groups() for host in world}))
         leaves = {self.leaf_of(host) for host in among}
-        return self._located(leaves=tuple(leaves) if len(leaves) == 1 and "" not in leaves and len(among) > 2 else (), among=among)
+        return self._build_localisation(leaves=tuple(leaves) if len(leaves) == 1 and "" not in leaves and len(among) > 2 else (), among=among)
 
-    def _located(
-        self, hosts: World = (), pairs: tuple[World, ...] = (), leaves: tuple[str, ...] = (), among: tuple[str, ...] = ()
-    ) -> Located:
-        return Located(hosts, pairs, leaves, among, self._unknown(), self.rounds)
+    def _build_localisation(
+        self, hosts: HostGroup = (), pairs: tuple[HostGroup, ...] = (), leaves: tuple[str, ...] = (), among: tuple[str, ...] = ()
+    ) -> LocalisationResult:
+        return LocalisationResult(hosts, pairs, leaves, among, self._list_untested_hosts(), self.rounds)
 
 
-def first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lambda host: "") -> list[World]:
+def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lambda host: "") -> list[HostGroup]:
     """Disjoint pairs, inside a leaf first; the last host of an odd count makes one group of three."""
     by_leaf: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         by_leaf[leaf_of(host)].append(host)
-    worlds: list[World] = []
+    worlds: list[HostGroup] = []
     left: list[str] = []
     for members in by_leaf.values():
         worlds += [tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)]
@@ -236,7 +236,7 @@ def first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lambda hos
     return worlds
 
 
-def rotation(hosts: Sequence[str], turn: int) -> list[World]:
+def build_rotation(hosts: Sequence[str], turn: int) -> list[HostGroup]:
     """Round `turn` of a tournament in which everybody meets everybody; with an odd count one sits out."""
     if len(hosts) < 2:
         return []
@@ -246,7 +246,7 @@ def rotation(hosts: Sequence[str], turn: int) -> list[World]:
     return [pair for pair in pairs if "" not in pair]
 
 
-def crossing(hosts: Sequence[str], leaf_of: LeafOf, turn: int) -> list[World]:
+def build_crossing(hosts: Sequence[str], leaf_of: LeafLookup, turn: int) -> list[HostGroup]:
     """Disjoint pairs of hosts of different leaves, other leaves together each turn: in order of leaves, each with the one half the way on."""
     order = sorted(hosts, key=lambda host: (zlib.crc32(f"{turn} {leaf_of(host)}".encode()), host))
     half = len(order) // 2

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from kb.scan import lines_in
-from tools.checks.exclusive.nccl_table import TOLERANCE, SizeRow, Table, read_table
+from kb.scan import split_lines
+from tools.checks.exclusive.nccl_table import TOLERANCE, SizeRow, NcclTable, parse_nccl_table
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl1"
-SMALL = 1 << 20
+MIN_JUDGED_BYTES = 1 << 20
 """Below this size latency rules: no fact is made of its bandwidth."""
 
-FAILURES = (
+FAILURE_PATTERNS = (
     ("cuda_802", re.compile(r"system not yet initialized", re.IGNORECASE)),
     ("devices_busy", re.compile(r"(?:is/are|are) busy or unavailable", re.IGNORECASE)),
     ("nvml_not_found", re.compile(r"nvmlDeviceGetHandleByPciBusId\(\) failed: Not Found")),
@@ -39,44 +39,44 @@ def is_nccl(text: str) -> bool:
     """Whether there is a table of nccl-tests or a reason why there is none."""
     return bool(
         re.search(r"algbw +busbw|Avg bus bandwidth|# nThread \d|# nccl-tests version|all_reduce_perf|Test (?:CUDA |NCCL )?failure", text)
-        or read_table(text[:65536]).rows
+        or parse_nccl_table(text[:65536]).rows
     )
 
 
 def parse_nccl(text: str) -> Sequence[Fact]:
     """Bandwidth, wrong elements, ranks and failures. A table without its footer is told to be cut, and never calls the results right."""
-    table = read_table(text)
-    failure = _failure(text, table)
+    table = parse_nccl_table(text)
+    failure = _find_failure(text, table)
     if not table.rows and not failure:
         raise Unreadable("no row of the table and no known failure")
-    ranks, derived = _ranks(table)
+    ranks, derived = _count_ranks(table)
     found = [failure] if failure else []
     if ranks:
         found.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if derived else {}))
     if table.rows:
-        found += _table_facts(table, ranks)
+        found += _build_table_facts(table, ranks)
     if table.rows and (table.broken or not table.ended):
         why = f"{table.broken} rows break off" if table.broken else "the table ends without its footer"
-        found.append(blind(CHECK, Status.UNREADABLE, why))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, why))
     return found
 
 
-def _failure(text: str, table: Table) -> Fact | None:
+def _find_failure(text: str, table: NcclTable) -> Fact | None:
     """Why it did not run. A test that ran and failed by its own rules says so in the footer."""
     low = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
     if low:
         return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
     if any(verdict == "FAILED" for _, verdict, _ in table.bounds):
         return None
-    lines = lines_in(text)
-    for value, pattern in FAILURES:
+    lines = split_lines(text)
+    for value, pattern in FAILURE_PATTERNS:
         line = next((line for line in lines if pattern.search(line[:2000])), None)
         if line is not None:
             return Fact(CHECK, "nccl.failure", value, line=line.strip()[:300])
     return None
 
 
-def _ranks(table: Table) -> tuple[int, bool]:
+def _count_ranks(table: NcclTable) -> tuple[int, bool]:
     """As listed; else from all-reduce's own ratio: busbw is algbw times 2(n-1)/n. One rank has no bus bandwidth, so its list was cut."""
     if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
         return max(table.ranks) + 1, False
@@ -87,17 +87,17 @@ def _ranks(table: Table) -> tuple[int, bool]:
     return round(2 / (2 - half.busbw / half.algbw)), True
 
 
-def _table_facts(table: Table, ranks: int) -> list[Fact]:
+def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
     """A run of one rank moves nothing between GPUs: its figures mean nothing and are not told."""
     alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
     found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
-        return found + [fact for fact in _wrong(table) if fact.value]
-    found += _wrong(table)
+        return found + [fact for fact in _build_wrong_facts(table) if fact.value]
+    found += _build_wrong_facts(table)
     best = max(table.rows, key=lambda row: row.busbw)
     found.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
     for row in table.rows:
-        if row.size >= SMALL:
+        if row.size >= MIN_JUDGED_BYTES:
             found.append(Fact(CHECK, "nccl.busbw_at", row.busbw, unit="GB/s", line=row.line[:300], attrs={"size": row.size}))
     if table.averages:
         value, _, line = min(table.averages)
@@ -105,9 +105,9 @@ def _table_facts(table: Table, ranks: int) -> list[Fact]:
     return found
 
 
-def _wrong(table: Table) -> list[Fact]:
+def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     """Wrong elements over all sizes; of the old column, results beyond what the type allows. Zero only of a whole table that was checked."""
-    counted = [(row, count) for row in table.rows for half in row.halves if (count := _count(row, half.wrong, table.deviation)) is not None]
+    counted = [(row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None]
     said = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
     total = max(sum(count for _, count in counted), said)
     if total:
@@ -121,7 +121,7 @@ def _wrong(table: Table) -> list[Fact]:
     return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if whole else []
 
 
-def _count(row: SizeRow, cell: float | None, deviation: bool) -> int | None:
+def _count_wrong(row: SizeRow, cell: float | None, deviation: bool) -> int | None:
     if cell is None:
         return None
     if deviation:

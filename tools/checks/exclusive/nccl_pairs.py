@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tools.checks.exclusive import probes
-from tools.checks.exclusive.localise import Located, World, localise
+from tools.checks.exclusive.localise import LocalisationResult, HostGroup, localise_slow_hosts
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
-from tools.checks.row import Check, Command, Format, Joint, Party, Say, Told, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.checks.row import Check, Command, Format, JointResult, CheckParticipant, RunNamedCommand, CommandFacts, Unreadable
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl2"
-SLOW = 0.8
+SLOW_RATIO = 0.8
 """Share of the reference under which a group is slow. Twenty per cent either way happens once to a healthy fabric."""
-PROBE = probes.source("allgather")
-TOOL = "nccl-tests built with MPI=1 in the folder that the inventory calls nccl_tests: https://github.com/NVIDIA/nccl-tests, and mpirun or srun"
+PROBE = probes.load_probe("allgather")
+INSTALL_HINT = "nccl-tests built with MPI=1 in the folder that the inventory calls nccl_tests: https://github.com/NVIDIA/nccl-tests, and mpirun or srun"
 _SIZES = ("-b", "1G", "-e", "1G", "-g", "1", "-c", "1", "-n", "20")
-_TEST = ("{nccl_tests}/all_gather_perf", *_SIZES)
-LAUNCHERS: Mapping[str, tuple[str, ...]] = {
-    "mpi": ("mpirun", "--host", "{hosts}", "-np", "{ranks}", "--bind-to", "none", "-x", "LD_LIBRARY_PATH", *_TEST),
+_TEST_COMMAND = ("{nccl_tests}/all_gather_perf", *_SIZES)
+LAUNCH_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "mpi": ("mpirun", "--host", "{hosts}", "-np", "{ranks}", "--bind-to", "none", "-x", "LD_LIBRARY_PATH", *_TEST_COMMAND),
     "srun": (
         *("srun", "--nodes={count}", "--nodelist={nodes}", "--ntasks-per-node={gpus}", "--gpus-per-node={gpus}"),
-        *("--exclusive", "--immediate=30", "--time=3", "--mpi=pmix", *_TEST),
+        *("--exclusive", "--immediate=30", "--time=3", "--mpi=pmix", *_TEST_COMMAND),
     ),
     "torchrun": (
         *("torchrun", "--nnodes={count}", "--nproc-per-node={gpus}", "--rdzv-backend=c10d", "--rdzv-endpoint={peer}:29577"),
@@ -46,7 +46,7 @@ def parse_pair(text: str) -> Sequence[Fact]:
 
 
 @dataclass(slots=True)
-class _Run:
+class _GroupRun:
     """What one group did. `busbw` 0: it failed; None: it could not be told."""
 
     busbw: float | None
@@ -54,27 +54,27 @@ class _Run:
     facts: list[Fact] = field(default_factory=list)
 
 
-async def run_pairs(parties: Sequence[Party], say: Say) -> Joint:
+async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
     """Drive the planner: every round's groups at the same time."""
     by_name = {party.host: party for party in parties}
-    search = localise(sorted(by_name), lambda host: by_name[host].leaf)
-    runs: dict[World, _Run] = {}
+    search = localise_slow_hosts(sorted(by_name), lambda host: by_name[host].leaf)
+    runs: dict[HostGroup, _GroupRun] = {}
     missing: set[str] = set()
     seconds = 0.0
     try:
         worlds = next(search)
         while True:
-            said = await asyncio.gather(*(_launch([by_name[host] for host in world], say) for world in worlds))
+            said = await asyncio.gather(*(_launch_group([by_name[host] for host in world], say) for world in worlds))
             seconds += max((answer.seconds for answer in said), default=0.0)
             missing |= {world[0] for world, answer in zip(worlds, said, strict=True) if answer.missing}
-            runs |= {world: _run(answer) for world, answer in zip(worlds, said, strict=True)}
-            worlds = search.send({world: _bad(world, runs, by_name) for world in worlds})
+            runs |= {world: _build_group_run(answer) for world, answer in zip(worlds, said, strict=True)}
+            worlds = search.send({world: _is_bad_group(world, runs, by_name) for world in worlds})
     except StopIteration as end:
-        located: Located = end.value
-    return Joint({host: _facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
+        located: LocalisationResult = end.value
+    return JointResult({host: _build_host_facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
 
 
-async def _launch(world: Sequence[Party], say: Say) -> Told:
+async def _launch_group(world: Sequence[CheckParticipant], say: RunNamedCommand) -> CommandFacts:
     """Start one group."""
     first = world[0]
     slots = {
@@ -91,42 +91,42 @@ async def _launch(world: Sequence[Party], say: Say) -> Told:
     return await say("mpi", first.host, slots)
 
 
-def _run(said: Told) -> _Run:
+def _build_group_run(said: CommandFacts) -> _GroupRun:
     failed = next((fact for fact in said.facts if fact.key == "nccl.failure"), None)
     best = max((float(fact.value) for fact in said.facts if fact.key == "nccl.busbw_max" and isinstance(fact.value, float)), default=None)
     own = ("missing_tool", "not_enough_slots")
     if failed and failed.value not in own:
-        return _Run(0.0, failed.line)
+        return _GroupRun(0.0, failed.line)
     if best is None:
-        return _Run(None, failed.line if failed else next((fact.line for fact in said.facts), "no answer"))
-    return _Run(best, next(fact.line for fact in said.facts if fact.key == "nccl.busbw_max"))
+        return _GroupRun(None, failed.line if failed else next((fact.line for fact in said.facts), "no answer"))
+    return _GroupRun(best, next(fact.line for fact in said.facts if fact.key == "nccl.busbw_max"))
 
 
-def _bad(world: World, runs: Mapping[World, _Run], parties: Mapping[str, Party]) -> bool | None:
+def _is_bad_group(world: HostGroup, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]) -> bool | None:
     busbw = runs[world].busbw
     if busbw is None:
         return None
-    return busbw < SLOW * _reference(parties[world[0]], runs)
+    return busbw < SLOW_RATIO * _get_reference_busbw(parties[world[0]], runs)
 
 
-def _reference(party: Party, runs: Mapping[World, _Run]) -> float:
+def _get_reference_busbw(party: CheckParticipant, runs: Mapping[HostGroup, _GroupRun]) -> float:
     expected = party.expects("nccl.pair_busbw")
     if isinstance(expected, int | float) and not isinstance(expected, bool):
         return float(expected)
     return max((run.busbw or 0.0 for run in runs.values()), default=0.0)
 
 
-def _facts(host: str, located: Located, runs: Mapping[World, _Run], parties: Mapping[str, Party]) -> list[Fact]:
+def _build_host_facts(host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]) -> list[Fact]:
     """Best bandwidth of the groups it was in, and the verdict where there is one."""
     mine = {world: run for world, run in runs.items() if host in world}
     told = {world: run for world, run in mine.items() if run.busbw is not None}
     if not told:
         why = next((run.line for run in mine.values() if run.line), "no group with this host ran")
-        return [blind(CHECK, Status.UNREADABLE, why)]
+        return [build_unobserved_fact(CHECK, Status.UNREADABLE, why)]
     world, best = max(told.items(), key=lambda row: row[1].busbw or 0.0)
     mates = [mate for mate in world if mate != host]
     found = [Fact(CHECK, "nccl.pair_busbw", best.busbw, unit="GB/s", line=best.line[:300], attrs={"with": mates})] if best.busbw else []
-    verdict = _verdict(host, located, told, mates)
+    verdict = _build_verdict_fact(host, located, told, mates)
     found += [verdict] if verdict else []
     leaf = parties[host].leaf
     if leaf and leaf in located.leaves:
@@ -134,9 +134,9 @@ def _facts(host: str, located: Located, runs: Mapping[World, _Run], parties: Map
     return found
 
 
-def _verdict(host: str, located: Located, told: Mapping[World, _Run], mates: Sequence[str]) -> Fact | None:
+def _build_verdict_fact(host: str, located: LocalisationResult, told: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:
     """Nothing for those that cannot be told apart: the facts of their groups stand, and nobody is accused."""
-    line = "; ".join(_rate(host, world, run) for world, run in told.items())[:300]
+    line = "; ".join(_format_group_rate(host, world, run) for world, run in told.items())[:300]
     if host in located.hosts:
         failed = not any(run.busbw for run in told.values())
         return Fact(CHECK, "nccl.suspect", "failed" if failed else "slow", line=line, attrs={"with": list(mates)})
@@ -145,7 +145,7 @@ def _verdict(host: str, located: Located, told: Mapping[World, _Run], mates: Seq
     return Fact(CHECK, "nccl.suspect", "clean", line=line, attrs={"with": list(mates)})
 
 
-def _rate(host: str, world: World, run: _Run) -> str:
+def _format_group_rate(host: str, world: HostGroup, run: _GroupRun) -> str:
     mates = " ".join(mate for mate in world if mate != host)
     return f"{host} with {mates}: {f'{run.busbw:g} GB/s' if run.busbw else 'failed'}"
 
@@ -154,14 +154,14 @@ CHECKS = (
     Check(
         id=CHECK,
         asks="Which host, pair or leaf switch slows an all-gather between hosts?",
-        commands=tuple(Command(name, argv) for name, argv in LAUNCHERS.items()),
+        commands=tuple(Command(name, argv) for name, argv in LAUNCH_COMMANDS.items()),
         formats=(Format("nccl-tests", is_nccl, parse_pair),),
         establishes=("nccl.pair_busbw", "nccl.suspect", "nccl.slow_leaf", "nccl.busbw_max", "nccl.failure", "nccl.wrong"),
         seconds=90.0,
         scope="group",
         exclusive=True,
         timeout=120.0,
-        tool=TOOL,
+        tool=INSTALL_HINT,
         together=run_pairs,
     ),
 )

@@ -12,23 +12,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kb.scan import lines_in
-from tools.checks.cells import number
+from kb.scan import split_lines
+from tools.checks.cells import parse_number
 
-_TAG = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:?)?")
-_LEAD = re.compile(r"^\s*\d{1,6}: +")
-_RANK = re.compile(r"# +Rank +(\d{1,6}) ")
-_AVERAGE = re.compile(r"Avg bus bandwidth +: +([\d.]{1,12}(?:e[+-]?\d{1,3})?|N/A)(?: +(FAILED|OK))?", re.IGNORECASE)
-_BOUNDS = re.compile(r"Out of bounds values +: +(\d{1,12}) +(FAILED|OK)", re.IGNORECASE)
-_CELL = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?|N/A", re.IGNORECASE)
+_TAG_PATTERN = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:?)?")
+_LEAD_PATTERN = re.compile(r"^\s*\d{1,6}: +")
+_RANK_PATTERN = re.compile(r"# +Rank +(\d{1,6}) ")
+_AVERAGE_PATTERN = re.compile(r"Avg bus bandwidth +: +([\d.]{1,12}(?:e[+-]?\d{1,3})?|N/A)(?: +(FAILED|OK))?", re.IGNORECASE)
+_BOUNDS_PATTERN = re.compile(r"Out of bounds values +: +(\d{1,12}) +(FAILED|OK)", re.IGNORECASE)
+_CELL_PATTERN = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?|N/A", re.IGNORECASE)
 
 TOLERANCE = {"half": 1e-2, "bfloat16": 1e-2, "f8e4m3": 1e-1, "f8e5m2": 1e-1, "float": 1e-5, "double": 1e-12}
 """Largest deviation by type that nccl-tests itself passed while it had the `error` column; of whole numbers none."""
-TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64", "fp8_e4m3", "fp8_e5m2", "char")
+DATA_TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64", "fp8_e4m3", "fp8_e5m2", "char")
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class SizeMeasurement:
     """Out of place or in place: what one of the two runs of a size gave. `wrong` None where it was not checked."""
 
     algbw: float
@@ -42,7 +42,7 @@ class SizeRow:
 
     size: int
     type: str
-    halves: tuple[Half, ...]
+    halves: tuple[SizeMeasurement, ...]
     line: str
 
     @property
@@ -52,7 +52,7 @@ class SizeRow:
 
 
 @dataclass(slots=True)
-class Table:
+class NcclTable:
     """Everything that was printed. `averages` and `bounds` come in the footer: without it the run did not end."""
 
     rows: list[SizeRow] = field(default_factory=list)
@@ -70,57 +70,57 @@ class Table:
         return bool(self.bounds or self.averages)
 
 
-def read_table(text: str) -> Table:
+def parse_nccl_table(text: str) -> NcclTable:
     """All rows and what stands around them."""
-    table = Table()
+    table = NcclTable()
     root = False
-    for line in _lines(text):
+    for line in _iter_clean_lines(text):
         if " busbw" in line and " algbw" in line:
             root, table.deviation = " root" in line, table.deviation or " error" in line
-        elif rank := _RANK.search(line):
+        elif rank := _RANK_PATTERN.search(line):
             table.ranks.add(int(rank[1]))
-        elif average := _AVERAGE.search(line):
-            table.averages.append((number(average[1]) or 0.0, (average[2] or "").upper(), line.strip()))
-        elif bounds := _BOUNDS.search(line):
+        elif average := _AVERAGE_PATTERN.search(line):
+            table.averages.append((parse_number(average[1]) or 0.0, (average[2] or "").upper(), line.strip()))
+        elif bounds := _BOUNDS_PATTERN.search(line):
             table.bounds.append((int(bounds[1]), bounds[2].upper(), line.strip()))
-        elif row := _row(line, root):
+        elif row := _parse_size_row(line, root):
             table.rows.append(row)
         else:
-            table.broken += _begins(line)
+            table.broken += _is_size_row(line)
     return table
 
 
-def _lines(text: str) -> Iterator[str]:
-    for line in lines_in(text):
-        yield _LEAD.sub("", _TAG.sub(" ", line[:2000]))
+def _iter_clean_lines(text: str) -> Iterator[str]:
+    for line in split_lines(text):
+        yield _LEAD_PATTERN.sub("", _TAG_PATTERN.sub(" ", line[:2000]))
 
 
-def _begins(line: str) -> bool:
+def _is_size_row(line: str) -> bool:
     words = line.split(maxsplit=3)
-    return len(words) > 2 and words[0].isdecimal() and words[1].isdecimal() and words[2] in TYPES
+    return len(words) > 2 and words[0].isdecimal() and words[1].isdecimal() and words[2] in DATA_TYPES
 
 
-def _row(line: str, root: bool) -> SizeRow | None:
+def _parse_size_row(line: str, root: bool) -> SizeRow | None:
     words = line.split()
-    if not _begins(line):
+    if not _is_size_row(line):
         return None
     cells = words[3:]
     if cells and cells[0].isalpha():
         cells = cells[1:]
     if cells and (root or cells[0] == "-1"):
         cells = cells[1:]
-    halves = _halves(cells)
+    halves = _parse_measurements(cells)
     return SizeRow(int(words[0][:18]), words[2], halves, " ".join(words)) if halves else None
 
 
-def _halves(cells: Sequence[str]) -> tuple[Half, ...]:
+def _parse_measurements(cells: Sequence[str]) -> tuple[SizeMeasurement, ...]:
     """Time, algbw, busbw and wrong, once or twice; a ninth cell is the number of iterations."""
-    if len(cells) not in (4, 5, 8, 9) or not all(_CELL.fullmatch(cell) for cell in cells):
+    if len(cells) not in (4, 5, 8, 9) or not all(_CELL_PATTERN.fullmatch(cell) for cell in cells):
         return ()
     found = []
     for at in range(0, len(cells) - 3, 4):
-        algbw, busbw = number(cells[at + 1]), number(cells[at + 2])
+        algbw, busbw = parse_number(cells[at + 1]), parse_number(cells[at + 2])
         if algbw is None or busbw is None:
             return ()
-        found.append(Half(algbw, busbw, number(cells[at + 3])))
+        found.append(SizeMeasurement(algbw, busbw, parse_number(cells[at + 3])))
     return tuple(found)

@@ -11,13 +11,13 @@ from statistics import median
 from typing import Any
 
 from tools.checks.exclusive import probes
-from tools.checks.exclusive.cuda import told
+from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status, blind
+from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "e2e"
-PROBE = probes.source("step")
-TOOL = "PyTorch with CUDA for the python3 that the login finds first on the node"
+PROBE = probes.load_probe("step")
+INSTALL_HINT = "PyTorch with CUDA for the python3 that the login finds first on the node"
 
 
 def is_step(text: str) -> bool:
@@ -26,49 +26,49 @@ def is_step(text: str) -> bool:
 
 def parse_step(text: str) -> Sequence[Fact]:
     """Times against the median GPU; a loss that most GPUs do not share has diverged."""
-    rows = probes.rows(text, "step")
+    rows = probes.parse_probe_rows(text, "step")
     if any(row.get("error") == "no_torch" for row in rows):
-        return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": TOOL})]
+        return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": INSTALL_HINT})]
     done = {
         f"gpu{row['gpu']}": row
         for row in rows
-        if _index(row) and _number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
+        if _has_gpu_index(row) and _get_number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
     }
     if not done:
-        if error := told(CHECK, text):
+        if error := find_cuda_error(CHECK, text):
             return [error]
         if any(row.get("devices") == 0 for row in rows):
             return [Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")]
         why = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
         raise Unreadable(why)
-    found = _facts(done)
+    found = _build_step_facts(done)
     counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), len(done))
     if counted > len(done):
-        found.append(blind(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {len(done)} ended their steps"))
+        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {len(done)} ended their steps"))
     return found
 
 
-def _index(row: Mapping[str, Any]) -> bool:
+def _has_gpu_index(row: Mapping[str, Any]) -> bool:
     return isinstance(row.get("gpu"), int) and not isinstance(row["gpu"], bool) and 0 <= row["gpu"] < 1000
 
 
-def _number(row: Mapping[str, Any], name: str) -> float:
+def _get_number(row: Mapping[str, Any], name: str) -> float:
     value = row.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9 else 0.0
 
 
-def _facts(done: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
-    middle = median(_number(row, "ms") for row in done.values())
+def _build_step_facts(done: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
+    middle = median(_get_number(row, "ms") for row in done.values())
     losses = Counter(str(row["loss"]) for row in done.values())
     usual, how_many = losses.most_common(1)[0]
     found = []
     for device, row in done.items():
-        line, ms = json.dumps(row, sort_keys=True)[:300], _number(row, "ms")
+        line, ms = json.dumps(row, sort_keys=True)[:300], _get_number(row, "ms")
         found.append(Fact(CHECK, "step.ms", ms, device, unit="ms", line=line))
         found.append(Fact(CHECK, "step.share", round(ms / middle, 3), device, line=line))
         if 2 * how_many > len(done) and len(done) > 2:
             found.append(Fact(CHECK, "step.diverged", str(row["loss"]) != usual, device, line=line))
-    data, busy = (sum(_number(row, name) for row in done.values()) for name in ("data_ms", "ms"))
+    data, busy = (sum(_get_number(row, name) for row in done.values()) for name in ("data_ms", "ms"))
     return [
         *found,
         Fact(
@@ -88,6 +88,6 @@ CHECKS = (
         exclusive=True,
         timeout=300.0,
         cap=256 * 1024,
-        tool=TOOL,
+        tool=INSTALL_HINT,
     ),
 )

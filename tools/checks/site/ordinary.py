@@ -1,9 +1,9 @@
 """Lines as jobs and kernels print them all day: a site's rule that has any of these tells nothing. Data alone."""
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 
-ORDINARY = tuple(
-    lines_in("""\
+ORDINARY_LINES = tuple(
+    split_lines("""\
 [rank0]: step 1200 loss 2.3145 grad_norm 0.87 lr 3.0e-04 tokens/s 41230
 rank 7: epoch 3 iteration 4410/9000 loss=1.994 elapsed time per iteration (ms): 812.4
 2026-05-20 03:10:00,123 INFO trainer: step=100 loss=2.31 time=0.81s

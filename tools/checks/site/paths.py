@@ -6,11 +6,11 @@ place only names, sizes, owners and file systems are told. A path goes down only
 
 import re
 
-_STEP = r"[A-Za-z0-9_.,:=@%+-]+"
-_PATH = re.compile(rf"/(?:{_STEP}(?:/{_STEP})*/?)?")
-_UP = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
+_PATH_PART = r"[A-Za-z0-9_.,:=@%+-]+"
+_PATH_PATTERN = re.compile(rf"/(?:{_PATH_PART}(?:/{_PATH_PART})*/?)?")
+_PARENT_STEP_PATTERN = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 
-_READABLE = """
+_READABLE_GLOBS = """
 /proc/cmdline /proc/cpuinfo /proc/meminfo /proc/mounts /proc/loadavg /proc/uptime /proc/version /proc/stat /proc/vmstat /proc/interrupts
 /proc/softirqs /proc/modules /proc/devices /proc/partitions /proc/filesystems /proc/swaps /proc/diskstats /proc/buddyinfo /proc/zoneinfo
 /proc/slabinfo /proc/iomem /proc/mdstat /proc/cgroups /proc/locks /proc/pagetypeinfo /proc/schedstat /proc/mtrr /proc/crypto
@@ -34,31 +34,31 @@ _READABLE = """
 """
 """`*` is within one name, `/**` a folder and anything below, `#` a number."""
 
-_ACTS_WHEN_READ = re.compile(r".*/(?:rom|vpd|config|resource\d*(?:_wc)?|trace_pipe|kcore|kmsg)")
+_ACTS_WHEN_READ_PATTERN = re.compile(r".*/(?:rom|vpd|config|resource\d*(?:_wc)?|trace_pipe|kcore|kmsg)")
 """Below /sys and /proc: reading it talks to the device, or takes what others wait for."""
-_SECRET = re.compile(
+_SECRET_PATTERN = re.compile(
     r".*/(?:[^/]*(?:secret|passw(?!d$)|credential|token|shadow|keytab|htpasswd|private|kubeconfig)[^/]*|[^/]*_keys?|btmp[^/]*|id_[a-z0-9_]+|\.[^/]*"
     r"|[^/]*\.(?:key|p12|pfx|jks|kdbx|gpg|asc))(?:/.*)?",
     re.IGNORECASE,
 )
-_SOMEBODYS = re.compile(r"/(?:root|proc/(?:\d+|self|thread-self)/(?:root|cwd|fd|environ|mem|task|map_files))(?:/.*)?")
+_PERSONAL_PATH_PATTERN = re.compile(r"/(?:root|proc/(?:\d+|self|thread-self)/(?:root|cwd|fd|environ|mem|task|map_files))(?:/.*)?")
 
 
-def _pattern(glob: str) -> str:
+def _translate_glob(glob: str) -> str:
     marks = {"/**": "(?:/.+)?", "*": "[^/]+", "#": r"\d+"}
     return "".join(marks.get(part, re.escape(part)) for part in re.split(r"(/\*\*|\*|#)", glob))
 
 
-_READABLE_PATH = re.compile("|".join(map(_pattern, _READABLE.split())))
+_READABLE_PATH_PATTERN = re.compile("|".join(map(_translate_glob, _READABLE_GLOBS.split())))
 
 
-def is_place(word: str) -> bool:
+def is_queryable_path(word: str) -> bool:
     """A path that may be asked about: absolute, going down only, and not what belongs to one person or process alone."""
-    return bool(_PATH.fullmatch(word)) and not _UP.search(word) and not _SOMEBODYS.fullmatch(word)
+    return bool(_PATH_PATTERN.fullmatch(word)) and not _PARENT_STEP_PATTERN.search(word) and not _PERSONAL_PATH_PATTERN.fullmatch(word)
 
 
-def is_readable(word: str) -> bool:
+def is_readable_path(word: str) -> bool:
     """A path whose content may be read."""
-    if not is_place(word) or _SECRET.fullmatch(word) or (word.startswith(("/sys/", "/proc/")) and _ACTS_WHEN_READ.fullmatch(word)):
+    if not is_queryable_path(word) or _SECRET_PATTERN.fullmatch(word) or (word.startswith(("/sys/", "/proc/")) and _ACTS_WHEN_READ_PATTERN.fullmatch(word)):
         return False
-    return bool(_READABLE_PATH.fullmatch(word.rstrip("/")))
+    return bool(_READABLE_PATH_PATTERN.fullmatch(word.rstrip("/")))

@@ -13,23 +13,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from kb.logs.job.ranks import rank_within, untag
-from kb.logs.job.rows import classify
-from kb.logs.kernel.reader import kernel_events
-from kb.logs.timestamps import find_time, split
+from kb.logs.job.ranks import find_rank_in_message, split_rank_tag
+from kb.logs.job.rows import classify_line
+from kb.logs.kernel.reader import list_kernel_events
+from kb.logs.timestamps import find_time, split_prefix
 from kb.redact import redact
 from kb.shapes import StrictModel, Text
-from kb.yaml import Problems, Spot, files_of, read, validated
-from tools.checks.site.ordinary import ORDINARY
-from tools.checks.site.patterns import BadPattern, LinePattern, line_pattern
+from kb.yaml import Problems, FilePosition, list_yaml_files, read_document, validate_document
+from tools.checks.site.ordinary import ORDINARY_LINES
+from tools.checks.site.patterns import BadPattern, LinePattern, compile_line_pattern
 
-MOST_RULES = 64
-LONGEST_LINE, LONGEST_VALUE = 500, 200
+MAX_RULES = 64
+MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200
 """Characters of a line that a rule looks at, and of a value that is kept."""
-_LEAST_COMMON = 0.01
+_MAX_ORDINARY_RATIO = 0.01
 """A rule that has more than this part of ordinary lines tells nothing."""
 
-Log = Literal["job", "kernel"]
+LogKind = Literal["job", "kernel"]
 
 
 class BadRules(Exception):
@@ -55,7 +55,7 @@ class LogRule:
     """One rule. `says`: in words, what a line of it means."""
 
     id: str
-    log: Log
+    log: LogKind
     pattern: LinePattern
     says: str
 
@@ -64,36 +64,36 @@ class LogRule:
         """Under which its facts stand."""
         return f"site.log.{self.id}"
 
-    def read(self, line: str) -> RuleHit | None:
+    def match_line(self, line: str) -> RuleHit | None:
         """What a line says by this rule; None where it is not of it, or where a reader of ours knows the line."""
-        return self._in_kernel(line) if self.log == "kernel" else self._in_job(line)
+        return self._match_kernel_line(line) if self.log == "kernel" else self._match_job_line(line)
 
-    def _in_job(self, line: str) -> RuleHit | None:
-        rank, body = untag(line)
-        value = self._value(body)
-        if value is None or classify(line) is not None:
+    def _match_job_line(self, line: str) -> RuleHit | None:
+        rank, body = split_rank_tag(line)
+        value = self._extract_value(body)
+        if value is None or classify_line(line) is not None:
             return None
-        return RuleHit(value, find_time(line), "", rank or rank_within(line))
+        return RuleHit(value, find_time(line), "", rank or find_rank_in_message(line))
 
-    def _in_kernel(self, line: str) -> RuleHit | None:
+    def _match_kernel_line(self, line: str) -> RuleHit | None:
         """Only what the kernel itself says, from the message's first character on; a program that prints like it has a name before it."""
-        prefix = split(line)
+        prefix = split_prefix(line)
         if prefix.source not in ("", "kernel"):
             return None
-        value = self._value(prefix.message.partition("\n")[0])
-        if value is None or kernel_events(line):
+        value = self._extract_value(prefix.message.partition("\n")[0])
+        if value is None or list_kernel_events(line):
             return None
         return RuleHit(value, prefix.time, prefix.boot_id)
 
-    def _value(self, body: str) -> str | None:
+    def _extract_value(self, body: str) -> str | None:
         """Group `value`, else the first group, else all that matched."""
-        body = body[:LONGEST_LINE]
+        body = body[:MAX_LINE_CHARS]
         found = self.pattern.compiled.search(body) if self.pattern.needle in body else None
         if found is None:
             return None
         groups = self.pattern.compiled.groups
         value = found["value"] if "value" in self.pattern.compiled.groupindex else found[1] if groups else found[0]
-        return redact(value or "")[:LONGEST_VALUE].strip()
+        return redact(value or "")[:MAX_VALUE_CHARS].strip()
 
 
 def load_rules(*folders: Path) -> tuple[LogRule, ...]:
@@ -101,67 +101,67 @@ def load_rules(*folders: Path) -> tuple[LogRule, ...]:
     problems = Problems()
     found: list[LogRule] = []
     taken: set[str] = set()
-    for path in (path for folder in folders for path in files_of(folder)):
-        document = read(path, problems)
+    for path in (path for folder in folders for path in list_yaml_files(folder)):
+        document = read_document(path, problems)
         if document is None:
             continue
         before = len(taken)
-        document.note_taken("rules", taken, problems, "{}: there is a rule of this id already")
-        file = validated(document, _File, problems)
+        document.note_taken_ids("rules", taken, problems, "{}: there is a rule of this id already")
+        file = validate_document(document, _RuleFileModel, problems)
         found += [row.rule for row in file.rules] if file else []
-        if before <= MOST_RULES < len(taken):
-            problems.note(Spot(path), f"there are more than {MOST_RULES} rules with those of this file; drop what found nothing for long")
+        if before <= MAX_RULES < len(taken):
+            problems.add(FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long")
     if problems.found:
         raise BadRules(problems.found)
     return tuple(found)
 
 
-def _id(name: str) -> str:
+def _validate_id(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name):
         raise ValueError("id must be snake_case, 2 to 32 characters")
     return name
 
 
-def _pattern(given: Any) -> LinePattern:
+def _validate_pattern(given: Any) -> LinePattern:
     if not isinstance(given, str) or not given:
         raise ValueError("pattern must be text")
     try:
-        return line_pattern(given, LONGEST_LINE)
+        return compile_line_pattern(given, MAX_LINE_CHARS)
     except BadPattern as why:
         raise ValueError(f"pattern {why}") from why
 
 
-def _line(given: str) -> str:
+def _validate_line(given: str) -> str:
     if "\n" in given.rstrip("\n") or not given.strip():
         raise ValueError("must be one line of a log, as it was printed")
     return given.rstrip("\n")
 
 
-_Line = Annotated[str, AfterValidator(_line)]
+_ExampleLine = Annotated[str, AfterValidator(_validate_line)]
 
 
-class _Rule(StrictModel):
-    id: Annotated[Text, AfterValidator(_id)]
-    log: Log
-    pattern: Annotated[LinePattern, PlainValidator(_pattern)]
+class _RuleModel(StrictModel):
+    id: Annotated[Text, AfterValidator(_validate_id)]
+    log: LogKind
+    pattern: Annotated[LinePattern, PlainValidator(_validate_pattern)]
     says: Annotated[Text, Field(min_length=1)]
-    examples: Annotated[tuple[_Line, ...], Field(min_length=1)]
-    never: tuple[_Line, ...] = ()
+    examples: Annotated[tuple[_ExampleLine, ...], Field(min_length=1)]
+    never: tuple[_ExampleLine, ...] = ()
 
     @model_validator(mode="after")
-    def _as_its_lines_say(self) -> "_Rule":
-        if reasons := tuple(self._reasons()):
+    def _check_examples(self) -> "_RuleModel":
+        if reasons := tuple(self._list_problems()):
             raise ValueError(*reasons)
         return self
 
-    def _reasons(self) -> Iterator[str]:
+    def _list_problems(self) -> Iterator[str]:
         search = self.pattern.compiled.search
         for line in self.examples:
-            if not self.rule.read(line):
-                yield f"its example is not found: {_why_not(line, self.log)}: {line[:120]!r}"
-        yield from (f"a line that it must never have matches: {line[:120]!r}" for line in self.never if search(line[:LONGEST_LINE]))
-        common = [line for line in ORDINARY if search(line)]
-        if len(common) > _LEAST_COMMON * len(ORDINARY):
+            if not self.rule.match_line(line):
+                yield f"its example is not found: {_explain_no_match(line, self.log)}: {line[:120]!r}"
+        yield from (f"a line that it must never have matches: {line[:120]!r}" for line in self.never if search(line[:MAX_LINE_CHARS]))
+        common = [line for line in ORDINARY_LINES if search(line)]
+        if len(common) > _MAX_ORDINARY_RATIO * len(ORDINARY_LINES):
             yield f"it has ordinary lines, such as {common[0]!r}; say more of what the line holds"
 
     @property
@@ -170,12 +170,12 @@ class _Rule(StrictModel):
         return LogRule(self.id, self.log, self.pattern, self.says)
 
 
-def _why_not(line: str, log: Log) -> str:
-    if log == "kernel" and split(line).source not in ("", "kernel"):
+def _explain_no_match(line: str, log: LogKind) -> str:
+    if log == "kernel" and split_prefix(line).source not in ("", "kernel"):
         return "the line is a program's, not the kernel's"
-    known = classify(line) if log == "job" else next(((event.kind, {}) for event in kernel_events(line)), None)
+    known = classify_line(line) if log == "job" else next(((event.kind, {}) for event in list_kernel_events(line)), None)
     return f"that line is known as {known[0]} already" if known else "the pattern does not match"
 
 
-class _File(StrictModel):
-    rules: Annotated[tuple[_Rule, ...], Field(min_length=1)]
+class _RuleFileModel(StrictModel):
+    rules: Annotated[tuple[_RuleModel, ...], Field(min_length=1)]

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tools.checks.site.words import KINDS, is_a
+from tools.checks.site.words import KINDS, is_of_kind
 
-_TOKEN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
+_TOKEN_PATTERN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
 
 
 @dataclass(frozen=True)
@@ -26,29 +26,29 @@ class Usage:
     before: str = ""
     must: str = ""
 
-    def admits(self, words: Sequence[str]) -> bool:
+    def is_allowed(self, words: Sequence[str]) -> bool:
         """Whether the words after the program are this way of use."""
-        operands = self._operands(list(words))
-        return operands is not None and any(_fits(form, operands) for form in self._forms)
+        operands = self._extract_operands(list(words))
+        return operands is not None and any(_matches_form(form, operands) for form in self._parsed_forms)
 
     @cached_property
-    def _forms(self) -> tuple[tuple["_Part", ...], ...]:
-        return tuple(tuple(_parts(form)) for form in self.forms)
+    def _parsed_forms(self) -> tuple[tuple["_FormPart", ...], ...]:
+        return tuple(tuple(_parse_form(form)) for form in self.forms)
 
     @cached_property
-    def _needed(self) -> frozenset[str]:
-        needed = _Options.of(self.must)
+    def _required_options(self) -> frozenset[str]:
+        needed = _Options.parse(self.must)
         return needed.alone | set(needed.valued)
 
     @cached_property
-    def _told(self) -> tuple["_Options", "_Options"]:
-        later = _Options.of(f"{self.must} {self.options}")
-        fixed = any(form and form[0].fixed for form in self._forms)
-        return (_Options.of(self.before) if fixed else later), later
+    def _known_options(self) -> tuple["_Options", "_Options"]:
+        later = _Options.parse(f"{self.must} {self.options}")
+        fixed = any(form and form[0].is_fixed for form in self._parsed_forms)
+        return (_Options.parse(self.before) if fixed else later), later
 
-    def _operands(self, words: list[str]) -> list[str] | None:
+    def _extract_operands(self, words: list[str]) -> list[str] | None:
         """The words that are no options; None when an option is not among those that are known."""
-        now, later = self._told
+        now, later = self._known_options
         seen: set[str] = set()
         operands: list[str] = []
         while words:
@@ -56,18 +56,18 @@ class Usage:
             if not word.startswith("-"):
                 operands.append(word)
                 now = later
-            elif not now.take(word, words, seen):
+            elif not now.accept_option(word, words, seen):
                 return None
-        return operands if not self.must or seen & self._needed else None
+        return operands if not self.must or seen & self._required_options else None
 
 
-def use(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
+def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
     """A way of use; no form is one without words."""
     return Usage(forms or ("",), options, before, must)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FormPart:
     """One token of a form: words or a kind, and how often."""
 
     words: frozenset[str]
@@ -76,26 +76,26 @@ class _Part:
     most: int
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         return bool(self.words)
 
-    def takes(self, word: str) -> bool:
-        return word in self.words if self.words else is_a(self.kind, word)
+    def accepts_word(self, word: str) -> bool:
+        return word in self.words if self.words else is_of_kind(self.kind, word)
 
 
-_TIMES = {"": (1, 1), "?": (0, 1), "*": (0, 64), "+": (1, 64)}
+_REPEAT_BOUNDS = {"": (1, 1), "?": (0, 1), "*": (0, 64), "+": (1, 64)}
 
 
-def _parts(form: str) -> Iterator[_Part]:
+def _parse_form(form: str) -> Iterator[_FormPart]:
     for token in form.split():
-        found = _TOKEN.fullmatch(token)
+        found = _TOKEN_PATTERN.fullmatch(token)
         if found is None:
             raise ValueError(f"{token!r} is no part of a form")
         name, times = found.groups()
-        yield _Part(frozenset() if name in KINDS else frozenset(name.split("|")), name, *_TIMES[times])
+        yield _FormPart(frozenset() if name in KINDS else frozenset(name.split("|")), name, *_REPEAT_BOUNDS[times])
 
 
-def _fits(form: Sequence[_Part], operands: Sequence[str]) -> bool:
+def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
     """Whether the operands are the form: every place that could be reached after each part, so it takes no longer than their product."""
     reached = {0}
     for part in form:
@@ -105,7 +105,7 @@ def _fits(form: Sequence[_Part], operands: Sequence[str]) -> bool:
             for count in range(part.most + 1):
                 if count >= part.least:
                     following.add(end)
-                if end == len(operands) or not part.takes(operands[end]):
+                if end == len(operands) or not part.accepts_word(operands[end]):
                     break
                 end += 1
         reached = following
@@ -121,7 +121,7 @@ class _Options:
     together: bool
 
     @classmethod
-    def of(cls, text: str) -> "_Options":
+    def parse(cls, text: str) -> "_Options":
         alone, valued, together = set[str](), dict[str, tuple[str, ...]](), False
         for word in text.split():
             letters = re.fullmatch(r"-\[(\w*)\]", word)
@@ -135,7 +135,7 @@ class _Options:
                 alone.add(name)
         return cls(frozenset(alone), valued, together)
 
-    def take(self, word: str, rest: list[str], seen: set[str]) -> bool:
+    def accept_option(self, word: str, rest: list[str], seen: set[str]) -> bool:
         """Whether an option is known; takes its value from the rest where that is the next word, and adds it to what was seen."""
         name, equals, value = word.partition("=")
         if equals and name in self.valued and (name.startswith("--") or not self.together):
@@ -144,11 +144,11 @@ class _Options:
         if word in self.valued and rest and _is_one_of(self.valued[word], rest[0]):
             rest.pop(0)
         elif word not in self.alone:
-            return self.together and not word.startswith("--") and self._letters(word[1:], rest, seen)
+            return self.together and not word.startswith("--") and self._accept_letters(word[1:], rest, seen)
         seen.add(word)
         return True
 
-    def _letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
+    def _accept_letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
         """`-eo pid` as getopt reads it: letters that stand alone, then perhaps one with its value."""
         for place, letter in enumerate(letters):
             kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
@@ -161,4 +161,4 @@ class _Options:
 
 
 def _is_one_of(kinds: Sequence[str], word: str) -> bool:
-    return any(is_a(kind, word) for kind in kinds)
+    return any(is_of_kind(kind, word) for kind in kinds)

@@ -9,31 +9,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from kb.taxonomy.expressions import Expression
 from tools.checks.row import Unreadable
 from tools.fact import Fact, Status, Value
 
 KINDS = ("bool", "int", "float", "str")
-LONGEST_LINE, MOST_FACTS, LONGEST_VALUE = 500, 512, 200
+MAX_LINE_CHARS, MAX_FACTS, MAX_VALUE_CHARS = 500, 512, 200
 
 
 class BadPath(ValueError):
     """A path that cannot be read."""
 
 
-EACH = "*"
-_PATH = re.compile(r"\$?\.?((?:[A-Za-z_][\w-]*|\[(?:\d+|\*)\])(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\*)\])*)")
-_STEP = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
+ANY_ELEMENT = "*"
+_PATH_PATTERN = re.compile(r"\$?\.?((?:[A-Za-z_][\w-]*|\[(?:\d+|\*)\])(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\*)\])*)")
+_STEP_PATTERN = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
 
 
-def json_path(text: str) -> tuple[str | int, ...]:
+def parse_json_path(text: str) -> tuple[str | int, ...]:
     """`ports[*].state` → ("ports", "*", "state"). One `[*]` at most."""
-    found = _PATH.fullmatch(text)
+    found = _PATH_PATTERN.fullmatch(text)
     if found is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
-    steps = tuple(EACH if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP.finditer(found[1]))
-    if steps.count(EACH) > 1:
+    steps = tuple(ANY_ELEMENT if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP_PATTERN.finditer(found[1]))
+    if steps.count(ANY_ELEMENT) > 1:
         raise BadPath(f"{text!r} has more than one [*]")
     return steps
 
@@ -54,15 +54,15 @@ class ValueReader:
     wrong: Expression | None = None
     says: str = ""
 
-    def read(self, text: str) -> list[Fact]:
+    def extract_facts(self, text: str) -> list[Fact]:
         """The facts; Unreadable when the text is none that this can be read from."""
-        rows = self._in_lines(text) if self.pattern else self._in_json(text)
-        found = [self._fact(value, device, line) for value, device, line in rows][:MOST_FACTS]
+        rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
+        found = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
         return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
 
-    def _in_lines(self, text: str) -> Iterator[tuple[Any, str, str]]:
+    def _iter_line_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         assert self.pattern is not None  # callers ask for lines only where there is a pattern
-        matches = ((found, line) for line in lines_in(text) if (found := self.pattern.search(line[:LONGEST_LINE])))
+        matches = ((found, line) for line in split_lines(text) if (found := self.pattern.search(line[:MAX_LINE_CHARS])))
         if not self.pattern.groups or set(self.pattern.groupindex) == {"device"}:
             first = next(matches, None)
             yield first is not None, "", first[1] if first else f"no line matches {self.pattern.pattern}"
@@ -72,28 +72,28 @@ class ValueReader:
             if found[name] is not None:
                 yield found[name], found.groupdict().get("device") or self.device, line
 
-    def _in_json(self, text: str) -> Iterator[tuple[Any, str, str]]:
+    def _iter_json_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         try:
             root, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
         except (ValueError, RecursionError) as why:
             raise Unreadable(f"expected JSON: {why}") from why
-        each = self.path.index(EACH) if EACH in self.path else len(self.path) - 1
-        for parent, name in _elements(root, self.path[:each], self.path[each] if EACH in self.path else None):
-            value = _at(parent, self.path[each + 1 :] if EACH in self.path else self.path[each:])
+        each = self.path.index(ANY_ELEMENT) if ANY_ELEMENT in self.path else len(self.path) - 1
+        for parent, name in _iter_elements(root, self.path[:each], self.path[each] if ANY_ELEMENT in self.path else None):
+            value = _get_at_path(parent, self.path[each + 1 :] if ANY_ELEMENT in self.path else self.path[each:])
             if value is not None and not isinstance(value, (dict, list)):
-                yield value, self._device(parent, name), json.dumps({self.key: value}, ensure_ascii=False)
+                yield value, self._find_device(parent, name), json.dumps({self.key: value}, ensure_ascii=False)
 
-    def _device(self, element: Any, name: str) -> str:
+    def _find_device(self, element: Any, name: str) -> str:
         if not self.device:
             return name
         try:
-            found = _at(element, json_path(self.device))
+            found = _get_at_path(element, parse_json_path(self.device))
         except BadPath:
             found = None
-        return str(found)[:LONGEST_VALUE] if isinstance(found, (str, int)) else self.device
+        return str(found)[:MAX_VALUE_CHARS] if isinstance(found, (str, int)) else self.device
 
-    def _fact(self, raw: Any, device: str, line: str) -> Fact:
-        value = _typed(raw, self.kind, self.key)
+    def _build_fact(self, raw: Any, device: str, line: str) -> Fact:
+        value = _convert_value(raw, self.kind, self.key)
         fact = Fact(self.check, self.key, value, device or None, unit=self.unit, line=line.strip()[:400])
         if self.wrong is None:
             return fact
@@ -106,25 +106,25 @@ class ValueReader:
             "expected": None,
             "majority": None,
         }
-        if not self.wrong.holds(variables):
+        if not self.wrong.is_true_for(variables):
             return fact
         return Fact(
             self.check, self.key, value, device or None, unit=self.unit, line=fact.line, attrs={"wrong": self.says or self.wrong.source}
         )
 
 
-def _elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
+def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
     """What the path leads to; with [*] every element of it, called by its name or number."""
-    found = _at(root, path)
+    found = _get_at_path(root, path)
     if each is None:
         yield found, ""
     elif isinstance(found, dict):
-        yield from ((value, str(name)[:LONGEST_VALUE]) for name, value in found.items())
+        yield from ((value, str(name)[:MAX_VALUE_CHARS]) for name, value in found.items())
     elif isinstance(found, list):
         yield from ((value, str(place)) for place, value in enumerate(found))
 
 
-def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+def _get_at_path(value: Any, path: tuple[str | int, ...]) -> Any:
     """The value at a path, None where there is none."""
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
@@ -136,7 +136,7 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-_YES = {
+_BOOLEAN_WORDS = {
     "true": True,
     "yes": True,
     "on": True,
@@ -150,13 +150,13 @@ _YES = {
 }
 
 
-def _typed(raw: Any, kind: str, key: str) -> Value:
+def _convert_value(raw: Any, kind: str, key: str) -> Value:
     """The value as its kind; Unreadable where it is none."""
     if kind == "str":
-        return str(raw)[:LONGEST_VALUE]
+        return str(raw)[:MAX_VALUE_CHARS]
     try:
         if kind == "bool":
-            return raw if isinstance(raw, bool) else _YES[str(raw).strip().lower()]
+            return raw if isinstance(raw, bool) else _BOOLEAN_WORDS[str(raw).strip().lower()]
         number = float(str(raw).strip().replace(",", "")[:40])
         whole = int(number)
     except (KeyError, ValueError, OverflowError) as why:

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 
-from tools.checks.site.paths import is_place, is_readable
+from tools.checks.site.paths import is_queryable_path, is_readable_path
 
-_STATED = """State Name Names ID Id Image Created RestartCount Status Driver Runtimes DefaultRuntime ServerVersion CgroupDriver CPUPerc MemUsage PIDs
+_TEMPLATE_FIELDS = """State Name Names ID Id Image Created RestartCount Status Driver Runtimes DefaultRuntime ServerVersion CgroupDriver CPUPerc MemUsage PIDs
 HostConfig.ShmSize HostConfig.IpcMode HostConfig.Runtime HostConfig.Ulimits HostConfig.DeviceRequests HostConfig.Memory HostConfig.NetworkMode
 HostConfig.Privileged Repository Tag Size Ports RunningFor DockerRootDir KernelVersion Server.Version"""
-_FIELD = rf"\{{\{{ ?(?:json )?\.(?:{'|'.join(map(re.escape, _STATED.split()))})(?:\.(?!Env)[A-Z][A-Za-z]+)* ?\}}\}}"
+_TEMPLATE_FIELD_REGEX = rf"\{{\{{ ?(?:json )?\.(?:{'|'.join(map(re.escape, _TEMPLATE_FIELDS.split()))})(?:\.(?!Env)[A-Z][A-Za-z]+)* ?\}}\}}"
 
-_SHAPES: Mapping[str, str] = {
+_KIND_REGEXES: Mapping[str, str] = {
     "NUM": r"[+]?\d{1,12}(?:\.\d+)?[kKMGTs]?",
     "OFFSET": r"[+-]?\d{1,12}",
     "HEX": r"(?:0x)?[0-9A-Fa-f]{1,16}",
@@ -38,15 +38,15 @@ _SHAPES: Mapping[str, str] = {
     "ADDRESS": r"[0-9A-Fa-f.:]+(?:/\d{1,3})?",
     "ADAPTER": r"[a-z0-9_]+|/dev/mst/[A-Za-z0-9_.]+|(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]",
     "DISK": r"/dev/(?:sd|hd|vd|xvd|nvme|md|dm-|sg|mapper/|disk/by-[a-z]+/|bus/\d)[A-Za-z0-9_.:+-]*",
-    "STATED": rf"(?:[A-Za-z0-9 _:=\t-]*{_FIELD})+[A-Za-z0-9 _-]*|json",
+    "STATED": rf"(?:[A-Za-z0-9 _:=\t-]*{_TEMPLATE_FIELD_REGEX})+[A-Za-z0-9 _-]*|json",
 }
 
-_PATHS: Mapping[str, Callable[[str], bool]] = {"FILE": is_readable, "PLACE": is_place}
-_COMPILED = {name: re.compile(shape) for name, shape in _SHAPES.items()}
+_PATH_KINDS: Mapping[str, Callable[[str], bool]] = {"FILE": is_readable_path, "PLACE": is_queryable_path}
+_KIND_PATTERNS = {name: re.compile(shape) for name, shape in _KIND_REGEXES.items()}
 
-KINDS = frozenset({*_SHAPES, *_PATHS})
+KINDS = frozenset({*_KIND_REGEXES, *_PATH_KINDS})
 
 
-def is_a(kind: str, word: str) -> bool:
+def is_of_kind(kind: str, word: str) -> bool:
     """Whether a word is of that kind."""
-    return _PATHS[kind](word) if kind in _PATHS else _COMPILED[kind].fullmatch(word) is not None
+    return _PATH_KINDS[kind](word) if kind in _PATH_KINDS else _KIND_PATTERNS[kind].fullmatch(word) is not None

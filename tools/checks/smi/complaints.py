@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb.address import bdf
-from kb.scan import lines_in
+from kb.address import normalize_bdf
+from kb.scan import split_lines
 from tools.fact import Fact
 
 _ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
@@ -39,39 +39,39 @@ COMPLAINTS = (
     Complaint("insufficient_permissions", re.compile(r"Failed to initialize NVML: Insufficient Permissions")),
     Complaint("unknown_error", re.compile(r"Failed to initialize NVML")),
 )
-_LIBRARY = re.compile(r"NVML library version: *(\d+\.\d+(?:\.\d+)?)")
-_INFOROM = re.compile(rf"(?i)infoROM is corrupted at gpu {_ADDRESS}")
+_LIBRARY_PATTERN = re.compile(r"NVML library version: *(\d+\.\d+(?:\.\d+)?)")
+_INFOROM_PATTERN = re.compile(rf"(?i)infoROM is corrupted at gpu {_ADDRESS}")
 
 
-def complains(text: str) -> bool:
+def has_complaint(text: str) -> bool:
     """Whether any of the sentences stands in the text."""
-    return bool(_INFOROM.search(text)) or any(row.pattern.search(text) for row in COMPLAINTS)
+    return bool(_INFOROM_PATTERN.search(text)) or any(row.pattern.search(text) for row in COMPLAINTS)
 
 
-def read_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
+def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
     """Facts of what stands beside or instead of a report. `names`: what the report beside calls each address."""
     found: dict[tuple[str, str | None], Fact] = {}
-    for line in lines_in(text):
-        for fact in _of_line(line.strip(), names or {}):
+    for line in split_lines(text):
+        for fact in _parse_line(line.strip(), names or {}):
             found.setdefault((fact.key, fact.device), fact)
     return list(found.values())
 
 
-def _of_line(line: str, names: Mapping[str, str]) -> list[Fact]:
+def _parse_line(line: str, names: Mapping[str, str]) -> list[Fact]:
     found: list[Fact] = []
     for row in COMPLAINTS:
         match = row.pattern.search(line)
         if match:
-            found += _told(row.error, _device(match, names), line)
+            found += _build_complaint_facts(row.error, _get_device(match, names), line)
             break
-    if library := _LIBRARY.search(line):
+    if library := _LIBRARY_PATTERN.search(line):
         found.append(Fact("smi", "driver.library_version", library[1], line=line))
-    if corrupt := _INFOROM.search(line):
-        found.append(Fact("smi", "gpu.inforom_corrupt", True, _device(corrupt, names), line=line))
+    if corrupt := _INFOROM_PATTERN.search(line):
+        found.append(Fact("smi", "gpu.inforom_corrupt", True, _get_device(corrupt, names), line=line))
     return found
 
 
-def _told(error: str, device: str | None, line: str) -> list[Fact]:
+def _build_complaint_facts(error: str, device: str | None, line: str) -> list[Fact]:
     found = [Fact("smi", "smi.error", error, line=line)]
     if error == "driver_library_mismatch":
         found.append(Fact("smi", "driver.mismatch", True, line=line))
@@ -82,6 +82,6 @@ def _told(error: str, device: str | None, line: str) -> list[Fact]:
     return found
 
 
-def _device(match: re.Match[str], names: Mapping[str, str]) -> str | None:
-    address = bdf(match.groupdict().get("bdf") or "")
+def _get_device(match: re.Match[str], names: Mapping[str, str]) -> str | None:
+    address = normalize_bdf(match.groupdict().get("bdf") or "")
     return names.get(address, address) if address else None

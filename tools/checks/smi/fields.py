@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
-from tools.checks.cells import Reads
+from tools.checks.cells import CellType
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,28 +16,28 @@ class Field:
     """One fact. `paths` in order of preference, the first that holds a value counts; `a+b` adds what is there of a and b."""
 
     key: str
-    reads: Reads
+    reads: CellType
     paths: tuple[str, ...]
 
 
-def _spellings(path: str) -> list[str]:
+def _expand_path(path: str) -> list[str]:
     """`clocks_{event,throttle}_reason_x` spelled out."""
     parts = [part.split(",") for part in re.split(r"{([^}]*)}", path)]
     return ["".join(choice) for choice in product(*parts)]
 
 
-def _rows(text: str) -> tuple[Field, ...]:
+def _parse_fields(text: str) -> tuple[Field, ...]:
     found = []
     for row in filter(None, (row.strip() for row in text.split("\n\n"))):
         key, reads, *paths = row.split()
-        found.append(Field(key, reads, tuple(spelling for path in paths for spelling in _spellings(path))))  # type: ignore[arg-type]  # a test checks every row
+        found.append(Field(key, reads, tuple(spelling for path in paths for spelling in _expand_path(path))))  # type: ignore[arg-type]  # a test checks every row
     return tuple(found)
 
 
 _SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "texture_shm", "texture_shared", "cbu")
 
 
-def _ecc(span: str, bits: str, kind: str, old: str) -> list[Field]:
+def _build_ecc_fields(span: str, bits: str, kind: str, old: str) -> list[Field]:
     """ECC rows of one span (volatile or aggregate). Before driver 450 the cells are single_bit and double_bit by unit."""
     dram = (f"{span}/dram_{bits}", f"{kind}/{span}/dram", f"{span}/{old}/device_memory", f"{span}/{old}/total")
     split = f"{span}/sram_{bits}_parity+{span}/sram_{bits}_secded"
@@ -49,14 +49,14 @@ def _ecc(span: str, bits: str, kind: str, old: str) -> list[Field]:
     ]
 
 
-_ECC = tuple(
+_ECC_FIELDS = tuple(
     row
     for span in ("volatile", "aggregate")
     for bits, kind, old in (("uncorrectable", "uncorrected", "double_bit"), ("correctable", "corrected", "single_bit"))
-    for row in _ecc(span, bits, kind, old)
+    for row in _build_ecc_fields(span, bits, kind, old)
 )
 
-_PLAIN = _rows("""
+_PLAIN_FIELDS = _parse_fields("""
     gpu.uuid text uuid gpu_uuid
 
     gpu.product text product_name gpu_name name
@@ -167,12 +167,12 @@ _PLAIN = _rows("""
     gpu.util int utilization/gpu{_util,}
 """)
 
-FIELDS = _PLAIN + _ECC
+FIELDS = _PLAIN_FIELDS + _ECC_FIELDS
 
-READ = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
+READ_PATH_ENDS = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
     "gpu_recovery_action", "reset_required", "drain_and_reset_recommended", "health/summary", "health/bandwidth",
     "health/route_recovery_in_progress", "health/route_unhealthy", "health/access_timeout_recovery", "health/incorrect_configuration",
 })  # fmt: skip
 """The ends of all paths that some reader takes."""
-HARMLESS = frozenset({"display_attached", "display_active", "addressing_mode"})
+HARMLESS_FIELDS = frozenset({"display_attached", "display_active", "addressing_mode"})
 """Fields that may say yes or error on a healthy card, reviewed over the outputs of all driver branches at hand."""

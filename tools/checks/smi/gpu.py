@@ -5,24 +5,24 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from kb.address import bdf
-from kb.keys import BY_NAME
-from tools.checks.cells import read, standing
-from tools.checks.smi.fields import FIELDS, HARMLESS, READ, Field
+from kb.address import normalize_bdf
+from kb.keys import KEYS_BY_NAME
+from tools.checks.cells import parse_cell, classify_cell
+from tools.checks.smi.fields import FIELDS, HARMLESS_FIELDS, READ_PATH_ENDS, Field
 from tools.fact import Fact, Status, Value
 
 CHECK = "smi"
-_WORST = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
+_STATUS_ORDER = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
 
 
-IDENTITY = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
+IDENTITY_KEYS = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
 """What may be said of a lost GPU: who it is. The rest of what nvidia-smi prints of it is remembered, not measured."""
 
-WHOLE = {"gpu.remap.": ("remapped_rows",), "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"), "gpu.fabric.": ("fabric",)}
+GROUP_PATHS = {"gpu.remap.": ("remapped_rows",), "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"), "gpu.fabric.": ("fabric",)}
 """Groups that a card without the feature answers as one cell: `<remapped_rows>N/A</remapped_rows>`."""
 
-DERIVED = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
-KEYS = tuple(row.key for row in FIELDS) + DERIVED
+DERIVED_KEYS = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
+KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
 
 
 class Cell(NamedTuple):
@@ -33,18 +33,18 @@ class Cell(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _tails(path: str) -> tuple[str, ...]:
+def _list_path_ends(path: str) -> tuple[str, ...]:
     """The last one to four parts of a path. All GPUs of a fleet have the same few hundred paths."""
     parts = path.split("/")
     return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
 
 
-LOST = "gpu is lost"
+LOST_GPU_TEXT = "gpu is lost"
 """What stands in place of every value of such a GPU, and alone: a name may hold the same words."""
-_AS_LONG = range(len(LOST), len(LOST) + 8)
+_LOST_TEXT_LENGTHS = range(len(LOST_GPU_TEXT), len(LOST_GPU_TEXT) + 8)
 
 
-class Leaves:
+class GpuFields:
     """One GPU's fields by path, found by the last one to three parts."""
 
     def __init__(self, cells: Iterable[tuple[str, Cell]]) -> None:
@@ -52,7 +52,7 @@ class Leaves:
         self.all: list[tuple[str, Cell]] = []
         for path, cell in cells:
             self.all.append((path, cell))
-            for tail in _tails(path):
+            for tail in _list_path_ends(path):
                 self._tails.setdefault(tail, cell)
 
     def get(self, tail: str) -> Cell | None:
@@ -60,29 +60,29 @@ class Leaves:
         return self._tails.get(tail)
 
 
-def plain(label: str) -> str:
+def normalize_label(label: str) -> str:
     """A label of `-q` as a path part: `SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`."""
     return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
 
 
-def gpu_facts(device: str, leaves: Leaves, address: str | None, processes: int | None) -> list[Fact]:
+def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
     """Facts of one GPU. A lost one has its identity and nothing else."""
-    found = [row for field in FIELDS if (row := _read(field, leaves))]
-    found += [row for row in (_recovery(leaves), _health(leaves), _slowdown(leaves)) if row]
+    found = [row for field in FIELDS if (row := _build_field_fact(field, leaves))]
+    found += [row for row in (_build_recovery_fact(leaves), _build_health_fact(leaves), _build_slowdown_fact(leaves)) if row]
     if address:
-        found.append(Fact(CHECK, "gpu.bdf", bdf(address), line=address, status=Status.OK if bdf(address) else Status.UNREADABLE))
+        found.append(Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE))
     if processes is not None:
         found.append(Fact(CHECK, "gpu.processes", processes))
-    errors, lost = _errors(leaves)
+    errors, lost = _find_errors(leaves)
     if lost:
-        found = [row for row in found if row.key in IDENTITY and row.status is Status.OK]
+        found = [row for row in found if row.key in IDENTITY_KEYS and row.status is Status.OK]
     elif errors:
         found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
     found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
-    return [Fact(CHECK, row.key, row.value, device, row.status, BY_NAME[row.key].unit, row.line, _beside(row, found)) for row in found]
+    return [Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, found)) for row in found]
 
 
-def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
+def _build_extra_attrs(row: Fact, found: list[Fact]) -> Mapping[str, object]:
     """A power limit is judged against the board's own default: it travels with it."""
     if row.key != "gpu.power.limit" or row.status is not Status.OK:
         return row.attrs
@@ -90,85 +90,85 @@ def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
     return {"default": default.value} if default and default.status is Status.OK else {}
 
 
-_TELLS = re.compile(
+_TROUBLE_PATTERN = re.compile(
     r"yes|true|active|(?:\w{1,20} ){0,3}required|unhealthy|degraded|insufficient|.{0,60}(?:error|fail|pending|exceed).{0,60}", re.IGNORECASE
 )
 
 
-def unknown_lines(leaves: Leaves) -> list[str]:
+def list_unknown_lines(leaves: GpuFields) -> list[str]:
     """Return the lines of fields that no reader takes and whose value may tell of trouble. A lost GPU answers all of them so; an error in place
     of a value is told of by `gpu.field_errors`."""
-    if _errors(leaves)[1] is not None:
+    if _find_errors(leaves)[1] is not None:
         return []
     return [
         cell.line
         for path, cell in leaves.all
-        if _TELLS.fullmatch(cell.text.strip())
-        and standing(cell.text) is Status.OK
-        and not any(tail in READ or tail in HARMLESS for tail in _tails(path))
+        if _TROUBLE_PATTERN.fullmatch(cell.text.strip())
+        and classify_cell(cell.text) is Status.OK
+        and not any(tail in READ_PATH_ENDS or tail in HARMLESS_FIELDS for tail in _list_path_ends(path))
     ]
 
 
-def _errors(leaves: Leaves) -> tuple[list[tuple[str, Cell]], Cell | None]:
+def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
     """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
-    lost = next((cell for _, cell in leaves.all if len(cell.text) in _AS_LONG and cell.text.strip(" []().").lower() == LOST), None)
-    errors = [row for row in leaves.all if row[1].text and standing(row[1].text) is Status.UNREADABLE]
-    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(standing(cell.text) is not Status.ABSENT for _, cell in leaves.all):
+    lost = next((cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT), None)
+    errors = [row for row in leaves.all if row[1].text and classify_cell(row[1].text) is Status.UNREADABLE]
+    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in leaves.all):
         lost = errors[0][1]
     return errors, lost
 
 
-def _read(field: Field, leaves: Leaves) -> Fact | None:
+def _build_field_fact(field: Field, leaves: GpuFields) -> Fact | None:
     """The first path that holds a value; else the worst that stands in its place; None where the branch has no such field."""
     worst: Fact | None = None
     for path in field.paths:
-        fact = _read_path(field, path, leaves)
+        fact = _build_path_fact(field, path, leaves)
         if fact is None:
             continue
         if fact.status is Status.OK:
             return fact
-        if worst is None or _WORST.index(fact.status) > _WORST.index(worst.status):
+        if worst is None or _STATUS_ORDER.index(fact.status) > _STATUS_ORDER.index(worst.status):
             worst = fact
-    return worst or _whole(field, leaves)
+    return worst or _build_group_fact(field, leaves)
 
 
-def _whole(field: Field, leaves: Leaves) -> Fact | None:
-    names = next((names for prefix, names in WHOLE.items() if field.key.startswith(prefix)), ())
+def _build_group_fact(field: Field, leaves: GpuFields) -> Fact | None:
+    names = next((names for prefix, names in GROUP_PATHS.items() if field.key.startswith(prefix)), ())
     cell = next((cell for name in names if (cell := leaves.get(name)) and cell.text.strip()), None)
-    if cell is None or standing(cell.text) is Status.OK:
+    if cell is None or classify_cell(cell.text) is Status.OK:
         return None
-    return Fact(CHECK, field.key, status=standing(cell.text), line=cell.line)
+    return Fact(CHECK, field.key, status=classify_cell(cell.text), line=cell.line)
 
 
-def _read_path(field: Field, path: str, leaves: Leaves) -> Fact | None:
-    cells = [cell for part in _parts(path) if (cell := leaves.get(part))]
+def _build_path_fact(field: Field, path: str, leaves: GpuFields) -> Fact | None:
+    cells = [cell for part in _split_path_sum(path) if (cell := leaves.get(part))]
     if not cells:
         return None
-    read_ok = [cell for cell in cells if standing(cell.text) is Status.OK]
-    broken = max((standing(cell.text) for cell in cells), key=_WORST.index)
+    read_ok = [cell for cell in cells if classify_cell(cell.text) is Status.OK]
+    broken = max((classify_cell(cell.text) for cell in cells), key=_STATUS_ORDER.index)
     if not read_ok or broken not in (Status.OK, Status.ABSENT):
         return Fact(CHECK, field.key, status=broken, line=cells[0].line)
-    values = [read(cell.text, field.reads) for cell in read_ok]
+    values = [parse_cell(cell.text, field.reads) for cell in read_ok]
     if any(value is None for value in values):
         return Fact(CHECK, field.key, status=Status.UNREADABLE, line=read_ok[0].line)
-    return Fact(CHECK, field.key, _sum(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line))
+    return Fact(CHECK, field.key, _sum_values(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line))
 
 
 @lru_cache(maxsize=512)
-def _parts(path: str) -> list[str]:
+def _split_path_sum(path: str) -> list[str]:
     return path.split("+")
 
 
-def _sum(values: list[Value]) -> Value:
+def _sum_values(values: list[Value]) -> Value:
     if len(values) == 1:
         return values[0]
     return sum(value for value in values if isinstance(value, int))
 
 
-def _recovery(leaves: Leaves) -> Fact | None:
+def _build_recovery_fact(leaves: GpuFields) -> Fact | None:
     """`gpu_recovery_action` since driver 550, `gpu_reset_status` from 535 on."""
     cell = leaves.get("gpu_recovery_action")
-    if cell and standing(cell.text) is Status.OK:
+    if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
     reset, drain = leaves.get("reset_required"), leaves.get("drain_and_reset_recommended")
     asked = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
@@ -176,28 +176,28 @@ def _recovery(leaves: Leaves) -> Fact | None:
         return Fact(CHECK, "gpu.recovery_action", asked[0][0], line=asked[0][1].line)
     if reset and reset.text.strip() == "No":
         return Fact(CHECK, "gpu.recovery_action", "None", line=reset.line)
-    return Fact(CHECK, "gpu.recovery_action", status=standing(cell.text), line=cell.line) if cell else None
+    return Fact(CHECK, "gpu.recovery_action", status=classify_cell(cell.text), line=cell.line) if cell else None
 
 
-_HEALTH = ("bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration")
-_WELL = ("full", "false", "none", "no", "not in progress")
+_HEALTH_PARTS = ("bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration")
+_HEALTHY_WORDS = ("full", "false", "none", "no", "not in progress")
 
 
-def _health(leaves: Leaves) -> Fact | None:
+def _build_health_fact(leaves: GpuFields) -> Fact | None:
     """The summary where the driver prints one, else what its parts add up to."""
-    parts = {name: cell for name in _HEALTH if (cell := leaves.get(f"health/{name}")) and standing(cell.text) is Status.OK}
+    parts = {name: cell for name in _HEALTH_PARTS if (cell := leaves.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
     attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
     summary = leaves.get("health/summary")
-    if summary and standing(summary.text) is Status.OK:
+    if summary and classify_cell(summary.text) is Status.OK:
         return Fact(CHECK, "gpu.fabric.health", summary.text.strip(), line=summary.line, attrs=attrs)
     if not parts:
         return Fact(CHECK, "gpu.fabric.health", status=Status.ABSENT, line=summary.line) if summary else None
-    ill = [cell for cell in parts.values() if cell.text.strip().lower() not in _WELL]
+    ill = [cell for cell in parts.values() if cell.text.strip().lower() not in _HEALTHY_WORDS]
     value = "Unhealthy" if ill else "Healthy"
     return Fact(CHECK, "gpu.fabric.health", value, line=(ill or list(parts.values()))[0].line, attrs=attrs)
 
 
-def _slowdown(leaves: Leaves) -> Fact | None:
+def _build_slowdown_fact(leaves: GpuFields) -> Fact | None:
     """Ada and newer print margins: degrees left until the limit, and at which margin the clocks drop."""
     names = (
         ("gpu_temp", "gpu_current_temp"),
@@ -205,7 +205,7 @@ def _slowdown(leaves: Leaves) -> Fact | None:
         ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_tlimit_temp"),
     )
     cells = [next((cell for name in pair if (cell := leaves.get(name))), None) for pair in names]
-    values = [read(cell.text, "int") if cell and standing(cell.text) is Status.OK else None for cell in cells]
+    values = [parse_cell(cell.text, "int") if cell and classify_cell(cell.text) is Status.OK else None for cell in cells]
     now, left, margin = values
     if isinstance(now, int) and isinstance(left, int) and isinstance(margin, int) and cells[2]:
         return Fact(CHECK, "gpu.temp.slowdown", now + left - margin, line=cells[2].line, attrs={"margin": margin})

@@ -11,22 +11,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kb.scan import lines_in
-from tools.checks.cells import first_line
+from kb.scan import split_lines
+from tools.checks.cells import get_first_line
 from tools.fact import Fact, Status
 
 CHECK = "nvlink"
-_GPU = re.compile(r"\s*GPU (\d{1,3}): ")
-_STATE = re.compile(r"\s*Link (\d{1,3}): (?:(\d{1,4}(?:\.\d{1,4})?) GB/s|(<inactive>|[Ii]nactive))\s*$")
-_ERRORS = re.compile(r"\s*Link (\d{1,3}): (Replay|Recovery|CRC(?: FLIT| DATA)?)[A-Za-z ]{0,20}?Errors?: (\d{1,15})\s*$")
-_NONE = re.compile(
+_GPU_PATTERN = re.compile(r"\s*GPU (\d{1,3}): ")
+_STATE_PATTERN = re.compile(r"\s*Link (\d{1,3}): (?:(\d{1,4}(?:\.\d{1,4})?) GB/s|(<inactive>|[Ii]nactive))\s*$")
+_ERRORS_PATTERN = re.compile(r"\s*Link (\d{1,3}): (Replay|Recovery|CRC(?: FLIT| DATA)?)[A-Za-z ]{0,20}?Errors?: (\d{1,15})\s*$")
+_NONE_PATTERN = re.compile(
     r"does not have or support nvlink|nvlink is not supported|not support NVLink|Nvlink queries are not supported", re.IGNORECASE
 )
-_ALL_DOWN = re.compile(r"all links are in-?active", re.IGNORECASE)
-_KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
+_ALL_DOWN_PATTERN = re.compile(r"all links are in-?active", re.IGNORECASE)
+_ERROR_KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
 
 
-NO_LINKS = "nvidia-smi lists no NVLink of any GPU"
+NO_LINKS_TEXT = "nvidia-smi lists no NVLink of any GPU"
 """What it means where it ends well and prints nothing, as it does for GPUs that have none."""
 
 
@@ -36,7 +36,7 @@ def parse_no_links(text: str) -> Sequence[Fact]:
 
 
 @dataclass(slots=True)
-class _Gpu:
+class _GpuLinks:
     """What is printed of one GPU."""
 
     speeds: list[float] = field(default_factory=list)
@@ -48,38 +48,38 @@ class _Gpu:
 
 def is_nvlink(text: str) -> bool:
     """Whether the text starts with a GPU line and speaks of links."""
-    lead = _GPU.match(first_line(text) or "") is not None
-    return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE.search(text) or _ALL_DOWN.search(text))
+    lead = _GPU_PATTERN.match(get_first_line(text) or "") is not None
+    return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE_PATTERN.search(text) or _ALL_DOWN_PATTERN.search(text))
 
 
 def parse_nvlink(text: str) -> Sequence[Fact]:
     """State, speed and errors of every GPU that is printed."""
-    gpus: dict[int, _Gpu] = {}
-    here = _Gpu()
-    for line in lines_in(text):
-        if head := _GPU.match(line):
-            here = gpus.setdefault(int(head[1]), _Gpu())
+    gpus: dict[int, _GpuLinks] = {}
+    here = _GpuLinks()
+    for line in split_lines(text):
+        if head := _GPU_PATTERN.match(line):
+            here = gpus.setdefault(int(head[1]), _GpuLinks())
         else:
-            _line(here, line)
-    return [fact for number, gpu in gpus.items() for fact in _facts(f"gpu{number}", gpu)]
+            _add_line(here, line)
+    return [fact for number, gpu in gpus.items() for fact in _build_gpu_facts(f"gpu{number}", gpu)]
 
 
-def _line(gpu: _Gpu, line: str) -> None:
-    if state := _STATE.match(line):
+def _add_line(gpu: _GpuLinks, line: str) -> None:
+    if state := _STATE_PATTERN.match(line):
         if state[2]:
             gpu.speeds.append(float(state[2]))
         else:
             gpu.down.append(int(state[1]))
-    elif errors := _ERRORS.match(line):
-        links = gpu.errors.setdefault(_KEYS[errors[2].split()[0]], {})
+    elif errors := _ERRORS_PATTERN.match(line):
+        links = gpu.errors.setdefault(_ERROR_KEYS[errors[2].split()[0]], {})
         links[int(errors[1])] = links.get(int(errors[1]), 0) + int(errors[3])
-    elif _NONE.search(line):
+    elif _NONE_PATTERN.search(line):
         gpu.none = line.strip()
-    elif _ALL_DOWN.search(line):
+    elif _ALL_DOWN_PATTERN.search(line):
         gpu.all_down = line.strip()
 
 
-def _facts(device: str, gpu: _Gpu) -> list[Fact]:
+def _build_gpu_facts(device: str, gpu: _GpuLinks) -> list[Fact]:
     found: list[Fact] = []
     if gpu.none:
         found.append(Fact(CHECK, "nvlink.active", None, device, Status.ABSENT, line=gpu.none))
@@ -92,10 +92,10 @@ def _facts(device: str, gpu: _Gpu) -> list[Fact]:
         found.append(Fact(CHECK, "nvlink.inactive", len(gpu.down), device, line=line, attrs=attrs))
     if gpu.speeds:
         found.append(Fact(CHECK, "nvlink.speed", min(gpu.speeds), device, unit="GB/s", line=f"slowest link: {min(gpu.speeds)} GB/s"))
-    return found + _error_facts(device, gpu.errors)
+    return found + _build_error_facts(device, gpu.errors)
 
 
-def _error_facts(device: str, errors: dict[str, dict[int, int]]) -> list[Fact]:
+def _build_error_facts(device: str, errors: dict[str, dict[int, int]]) -> list[Fact]:
     found, all_errors = [], dict[int, int]()
     for key, links in errors.items():
         found.append(

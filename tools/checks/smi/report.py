@@ -3,71 +3,71 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kb.address import bdf
-from tools.checks.cells import number, standing
-from tools.checks.not_understood import not_understood
+from kb.address import normalize_bdf
+from tools.checks.cells import parse_number, classify_cell
+from tools.checks.not_understood import build_not_understood_facts
 from tools.checks.row import Unreadable
-from tools.checks.smi.complaints import read_complaints
-from tools.checks.smi.gpu import CHECK, Leaves, gpu_facts, unknown_lines
-from tools.fact import Fact, Status, blind
+from tools.checks.smi.complaints import parse_complaints
+from tools.checks.smi.gpu import CHECK, GpuFields, build_gpu_facts, list_unknown_lines
+from tools.fact import Fact, Status, build_unobserved_fact
 
 HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_version"}
 
 
-class Gpu(NamedTuple):
+class ReportedGpu(NamedTuple):
     """One GPU as printed: its fields, its address, how many processes are listed (None where that is not said), its number if told."""
 
-    leaves: Leaves
+    leaves: GpuFields
     address: str | None
     processes: int | None
     number: int | None = None
 
 
-def host_facts(head: Mapping[str, str]) -> list[Fact]:
+def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
     """Driver and CUDA version."""
     found = []
     for name, key in HOST_KEYS.items():
         text = head.get(name, "").strip()
         if text:
-            status = standing(text)
+            status = classify_cell(text)
             found.append(Fact(CHECK, key, text[:60] if status is Status.OK else None, status=status, line=f"{name} {text}"[:200]))
     return found
 
 
-def report_facts(host: Sequence[Fact], gpus: Sequence[Gpu], attached: str, beside: str, cut: str, *, selected: bool = False) -> list[Fact]:
+def build_report_facts(host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False) -> list[Fact]:
     """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came; one of `selected` sections (`-d`) does neither.
 
     A report of some of the GPUs (`-i 3`) does not tell their numbers: they are called by their address.
     """
-    said = number(attached) if attached.strip() else None
+    said = parse_number(attached) if attached.strip() else None
     some = not cut and said is not None and int(said) != len(gpus)
-    names = {(bdf(gpu.address or "") or str(at)): _name(gpu, at, some) for at, gpu in enumerate(gpus)}
+    names = {(normalize_bdf(gpu.address or "") or str(at)): _name_gpu(gpu, at, some) for at, gpu in enumerate(gpus)}
     if len(names) < len(gpus):
         raise Unreadable("one PCI address stands for two GPUs: several reports glued together?")
     found = [*host]
     for name, gpu in zip(names.values(), gpus, strict=True):
-        found += gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
-    found += read_complaints(beside, names)
-    found += not_understood(
-        CHECK, (f"{name}: {line}" for name, gpu in zip(names.values(), gpus, strict=True) for line in unknown_lines(gpu.leaves))
+        found += build_gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
+    found += parse_complaints(beside, names)
+    found += build_not_understood_facts(
+        CHECK, (f"{name}: {line}" for name, gpu in zip(names.values(), gpus, strict=True) for line in list_unknown_lines(gpu.leaves))
     )
     if selected:
         return found
     if some and said is not None:
         cut = f"{int(said)} GPUs are attached, {len(gpus)} are described"
     if cut:
-        return [*found, blind(CHECK, Status.UNREADABLE, cut)]
-    return [*found, *_whole(found, list(names.values()))]
+        return [*found, build_unobserved_fact(CHECK, Status.UNREADABLE, cut)]
+    return [*found, *_build_whole_report_facts(found, list(names.values()))]
 
 
-def _name(gpu: Gpu, at: int, some: bool) -> str:
-    address = bdf(gpu.address or "")
+def _name_gpu(gpu: ReportedGpu, at: int, some: bool) -> str:
+    address = normalize_bdf(gpu.address or "")
     if some and address:
         return address
     return f"gpu{at if gpu.number is None else gpu.number}"
 
 
-def _whole(found: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
+def _build_whole_report_facts(found: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
     lost = {fact.device for fact in found if fact.key == "gpu.lost" and fact.value is True}
     corrupt = {fact.device for fact in found if fact.key == "gpu.inforom_corrupt"}
     counted = len(set(names) - lost)

@@ -7,21 +7,21 @@ from tools.checks.smi import nvlink, topo
 from tools.checks.smi import tabular as smi_tabular
 from tools.checks.smi import text as smi_text
 from tools.checks.smi import xml as smi_xml
-from tools.checks.smi.complaints import complains, read_complaints
+from tools.checks.smi.complaints import has_complaint, parse_complaints
 from tools.checks.smi.gpu import KEYS
 from tools.fact import Fact
 
 
-def _complaints_of(check: str) -> Format:
+def _build_complaint_format(check: str) -> Format:
     """What nvidia-smi says instead of an answer is a finding of whichever check asked it."""
 
     def parse(text: str) -> list[Fact]:
-        return [replace(fact, check=check) for fact in read_complaints(text)]
+        return [replace(fact, check=check) for fact in parse_complaints(text)]
 
-    return Format("nvidia-smi complaint", complains, parse)
+    return Format("nvidia-smi complaint", has_complaint, parse)
 
 
-_TOLD = ("smi.error", "driver.mismatch", "driver.library_version", "gpu.lost", "gpu.count", "gpu.inforom_corrupt")
+_COMPLAINT_KEYS = ("smi.error", "driver.mismatch", "driver.library_version", "gpu.lost", "gpu.count", "gpu.inforom_corrupt")
 
 CHECKS = (
     Check(
@@ -34,9 +34,9 @@ CHECKS = (
             Format("nvidia-smi table", smi_tabular.is_table, smi_tabular.parse_table),
             Format("nvidia-smi --query-gpu", smi_text.is_csv, smi_text.parse_csv),
             Format("nvidia-smi -L", smi_text.is_list, smi_text.parse_list),
-            _complaints_of("smi"),
+            _build_complaint_format("smi"),
         ),
-        establishes=tuple(dict.fromkeys((*KEYS, *_TOLD, "gpu.missing", "driver.version", "driver.cuda_version", "check.not_understood"))),
+        establishes=tuple(dict.fromkeys((*KEYS, *_COMPLAINT_KEYS, "gpu.missing", "driver.version", "driver.cuda_version", "check.not_understood"))),
         seconds=3.0,
         partial=True,
         timeout=30.0,
@@ -45,21 +45,21 @@ CHECKS = (
         id="topo",
         asks="Does every GPU reach every other over NVLink?",
         commands=(Command("matrix", ("nvidia-smi", "topo", "-m")),),
-        formats=(Format("nvidia-smi topo -m", topo.is_matrix, topo.parse_matrix), _complaints_of("topo")),
-        establishes=("topo.peers", "topo.nvlinked", "topo.missing", "topo.nvlink_width", "topo.nics", *_TOLD),
+        formats=(Format("nvidia-smi topo -m", topo.is_matrix, topo.parse_matrix), _build_complaint_format("topo")),
+        establishes=("topo.peers", "topo.nvlinked", "topo.missing", "topo.nvlink_width", "topo.nics", *_COMPLAINT_KEYS),
         seconds=2.0,
     ),
     Check(
         id="nvlink",
         asks="Are all NVLinks up, and do they count errors?",
         commands=(
-            Command("status", ("nvidia-smi", "nvlink", "-s"), optional=True, silence=nvlink.NO_LINKS),
+            Command("status", ("nvidia-smi", "nvlink", "-s"), optional=True, silence=nvlink.NO_LINKS_TEXT),
             Command("errors", ("nvidia-smi", "nvlink", "-e"), optional=True),
         ),
         formats=(
             Format("nvidia-smi nvlink", nvlink.is_nvlink, nvlink.parse_nvlink),
-            Format("no links", lambda text: text == nvlink.NO_LINKS, nvlink.parse_no_links),
-            _complaints_of("nvlink"),
+            Format("no links", lambda text: text == nvlink.NO_LINKS_TEXT, nvlink.parse_no_links),
+            _build_complaint_format("nvlink"),
         ),
         establishes=(
             "nvlink.active",
@@ -69,7 +69,7 @@ CHECKS = (
             "nvlink.replay_errors",
             "nvlink.recovery_errors",
             "nvlink.worst_link",
-            *_TOLD,
+            *_COMPLAINT_KEYS,
         ),
         seconds=2.0,
     ),

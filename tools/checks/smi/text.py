@@ -12,43 +12,43 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
-from kb.address import bdf
-from kb.scan import lines_in
-from tools.checks.cells import first_line
+from kb.address import normalize_bdf
+from kb.scan import split_lines
+from tools.checks.cells import get_first_line
 from tools.checks.row import Unreadable
-from tools.checks.smi.complaints import read_complaints
-from tools.checks.smi.gpu import Cell, Leaves, plain
-from tools.checks.smi.report import Gpu, host_facts, report_facts
+from tools.checks.smi.complaints import parse_complaints
+from tools.checks.smi.gpu import Cell, GpuFields, normalize_label
+from tools.checks.smi.report import ReportedGpu, build_host_facts, build_report_facts
 from tools.fact import Fact
 
-_BANNER = "NVSMI LOG"
-_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
-_LISTED = re.compile(r"GPU (\d{1,3}): (.{1,120}?) \(UUID: (GPU-[0-9a-f-]{8,40}|MIG-\S{1,60})\)")
-_SKIP = ("mig_device", "processes", "supported_clocks", "accounted_processes", "encoder_stats", "fbc_stats", "encoder_sessions")
+_QUERY_BANNER = "NVSMI LOG"
+_GPU_PATTERN = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+_LISTED_PATTERN = re.compile(r"GPU (\d{1,3}): (.{1,120}?) \(UUID: (GPU-[0-9a-f-]{8,40}|MIG-\S{1,60})\)")
+_SKIPPED_SECTIONS = ("mig_device", "processes", "supported_clocks", "accounted_processes", "encoder_stats", "fbc_stats", "encoder_sessions")
 
 
 def is_query(text: str) -> bool:
     """Whether the text is one `nvidia-smi -q` (warnings or a prompt line may stand before it)."""
-    return _BANNER in text[:2000] and text.count(_BANNER) == 1
+    return _QUERY_BANNER in text[:2000] and text.count(_QUERY_BANNER) == 1
 
 
 def parse_query(text: str) -> Sequence[Fact]:
     """Facts of `-q`. A section without its process list is not whole: it is left out and said to be missing. Of `-q -d ECC,…`, whose sections
     begin without a product name, there is no whole."""
-    head, sections = _sections(text)
-    gpus = [_gpu(address, lines) for address, lines in sections]
+    head, sections = _split_sections(text)
+    gpus = [_parse_gpu_section(address, lines) for address, lines in sections]
     selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
     if not gpus:
-        raise Unreadable(f"no whole GPU section after {first_line(text)!r}")
+        raise Unreadable(f"no whole GPU section after {get_first_line(text)!r}")
     whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
     broken = len(gpus) - len(whole)
     whole = whole or gpus  # the beginning of one section is all there is: what it says is said, and that it breaks off
-    named = {plain(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
+    named = {normalize_label(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
     cut = f"{broken} of {len(gpus)} GPU sections break off" if broken else ""
-    beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _after(text)
-    return report_facts(
-        host_facts(named),
-        [gpu._replace(processes=_count(gpu)) for gpu in whole],
+    beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _find_trailing_warnings(text)
+    return build_report_facts(
+        build_host_facts(named),
+        [gpu._replace(processes=_get_process_count(gpu)) for gpu in whole],
         named.get("attached_gpus", ""),
         beside,
         cut,
@@ -56,19 +56,19 @@ def parse_query(text: str) -> Sequence[Fact]:
     )
 
 
-def _after(text: str) -> str:
-    return "\n".join(line for line in lines_in(text) if line.startswith(("WARNING", "Unable to", "Failed to")))
+def _find_trailing_warnings(text: str) -> str:
+    return "\n".join(line for line in split_lines(text) if line.startswith(("WARNING", "Unable to", "Failed to")))
 
 
-def _count(gpu: Gpu) -> int | None:
+def _get_process_count(gpu: ReportedGpu) -> int | None:
     return None if gpu.processes is None or gpu.processes < 0 else gpu.processes
 
 
-def _sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def _split_sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
     head: list[str] = []
     sections: list[tuple[str, list[str]]] = []
-    for line in lines_in(text):
-        if match := _GPU.match(line):
+    for line in split_lines(text):
+        if match := _GPU_PATTERN.match(line):
             sections.append((match[1], []))
         elif sections:
             sections[-1][1].append(line)
@@ -77,17 +77,17 @@ def _sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
     return head, sections
 
 
-def _gpu(address: str, lines: Sequence[str]) -> Gpu:
+def _parse_gpu_section(address: str, lines: Sequence[str]) -> ReportedGpu:
     """`processes` is None where the section ends before its process list, -1 where the list is not available."""
     start = next((at for at, line in enumerate(lines) if line.strip().startswith("Processes")), None)
     processes = None
     if start is not None:
         said = lines[start].partition(":")[2].strip()
         processes = -1 if said == "N/A" else sum(line.strip().startswith("Process ID") for line in lines[start:])
-    return Gpu(Leaves(_cells(lines)), address, processes)
+    return ReportedGpu(GpuFields(_iter_cells(lines)), address, processes)
 
 
-def _cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
+def _iter_cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
     """Paths from indentation: a label belongs to the nearest label above that is indented less."""
     above: list[tuple[int, str]] = []
     for line in lines:
@@ -97,22 +97,22 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
         label, colon, value = line.strip().partition(":")
         while above and above[-1][0] >= indent:
             above.pop()
-        above.append((indent, plain(label)))
-        if colon and len(above) < 12 and not above[0][1].startswith(_SKIP):
+        above.append((indent, normalize_label(label)))
+        if colon and len(above) < 12 and not above[0][1].startswith(_SKIPPED_SECTIONS):
             yield "/".join(name for _, name in above), Cell(value.strip(), " : ".join(part.strip() for part in (label, value))[:300])
 
 
 def is_list(text: str) -> bool:
     """Whether the text is `nvidia-smi -L` and nothing more."""
-    lines = [line for line in lines_in(text) if line.strip()]
-    rows = [line for line in lines if _LISTED.search(line)]
-    return bool(rows) and all(_LISTED.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
+    lines = [line for line in split_lines(text) if line.strip()]
+    rows = [line for line in lines if _LISTED_PATTERN.search(line)]
+    return bool(rows) and all(_LISTED_PATTERN.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
 
 
 def parse_list(text: str) -> Sequence[Fact]:
     """`GPU 0: NVIDIA L40S (UUID: GPU-…)`: names and UUIDs, and what stands where a lost GPU should."""
-    rows = [(int(match[1]), match) for match in map(_LISTED.search, lines_in(text)) if match]
-    found = list(read_complaints(text))
+    rows = [(int(match[1]), match) for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
+    found = list(parse_complaints(text))
     for number, match in rows:
         found += [
             Fact("smi", "gpu.uuid", match[3], f"gpu{number}", line=match[0]),
@@ -123,7 +123,7 @@ def parse_list(text: str) -> Sequence[Fact]:
 
 def is_csv(text: str) -> bool:
     """Whether the first line is a header of `--query-gpu` names."""
-    names = {_name(cell) for cell in first_line(text).split(",")} if "," in first_line(text) else set()
+    names = {_normalize_column_name(cell) for cell in get_first_line(text).split(",")} if "," in get_first_line(text) else set()
     return (
         bool(names & {"index", "uuid", "gpu_bus_id", "pci/bus_id"})
         and len(names) > 1
@@ -131,30 +131,30 @@ def is_csv(text: str) -> bool:
     )
 
 
-def _name(cell: str) -> str:
+def _normalize_column_name(cell: str) -> str:
     return re.sub(r" \[[^\]]*\]$", "", cell.strip()).lower().replace(".", "/")
 
 
 def parse_csv(text: str) -> Sequence[Fact]:
     """`index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line a GPU."""
-    rows = [row for row in csv.reader(_csv_lines(text), skipinitialspace=True) if row]
-    names = [_name(cell) for cell in rows[0]]
+    rows = [row for row in csv.reader(_list_csv_lines(text), skipinitialspace=True) if row]
+    names = [_normalize_column_name(cell) for cell in rows[0]]
     whole = [row for row in rows[1:] if len(row) == len(names)]
     if not whole:
         raise Unreadable(f"a header of {len(names)} names and no row with as many cells")
-    gpus = [_csv_gpu(names, row) for row in whole]
+    gpus = [_parse_csv_gpu(names, row) for row in whole]
     versions = dict(zip(names, whole[0], strict=True))
     cut = f"{len(rows) - 1 - len(whole)} rows do not fit the header" if len(whole) < len(rows) - 1 else ""
-    return report_facts(host_facts(versions), gpus, "", text if cut else "", cut)
+    return build_report_facts(build_host_facts(versions), gpus, "", text if cut else "", cut)
 
 
-def _csv_lines(text: str) -> list[str]:
-    return [line.replace("\0", "") for line in lines_in(text) if line.strip() and not line.startswith("WARNING")]
+def _list_csv_lines(text: str) -> list[str]:
+    return [line.replace("\0", "") for line in split_lines(text) if line.strip() and not line.startswith("WARNING")]
 
 
-def _csv_gpu(names: Sequence[str], row: Sequence[str]) -> Gpu:
+def _parse_csv_gpu(names: Sequence[str], row: Sequence[str]) -> ReportedGpu:
     cells = dict(zip(names, row, strict=True))
     address = cells.get("pci/bus_id") or cells.get("gpu_bus_id")
-    leaves = Leaves((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
+    leaves = GpuFields((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
     number = cells.get("index", "").strip()
-    return Gpu(leaves, address if address and bdf(address) else None, None, int(number) if number.isdecimal() and len(number) < 4 else None)
+    return ReportedGpu(leaves, address if address and normalize_bdf(address) else None, None, int(number) if number.isdecimal() and len(number) < 4 else None)

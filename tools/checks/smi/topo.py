@@ -8,50 +8,50 @@ GPU1    NV18     X      SYS     0-55            0
 import re
 from collections.abc import Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.checks.row import Unreadable
 from tools.fact import Fact
 
 CHECK = "topo"
-_ANSI = re.compile(r"\x1b\[[0-9;]*m|\[[04]m")
-_NAME = re.compile(r"(?:GPU|NIC)\d{1,3}|(?:mlx5|mlx4|bnxt_re|efa|irdma)_\w{1,20}")
-_CELL = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV(\d{1,2})|N/A")
+_ANSI_PATTERN = re.compile(r"\x1b\[[0-9;]*m|\[[04]m")
+_NAME_PATTERN = re.compile(r"(?:GPU|NIC)\d{1,3}|(?:mlx5|mlx4|bnxt_re|efa|irdma)_\w{1,20}")
+_CELL_PATTERN = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV(\d{1,2})|N/A")
 
 
 def is_matrix(text: str) -> bool:
     """Whether there is exactly one header line of the matrix."""
-    return len(_heads(_ANSI.sub("", text))) == 1
+    return len(_find_header_lines(_ANSI_PATTERN.sub("", text))) == 1
 
 
-def _heads(text: str) -> list[list[str]]:
-    return [line.split() for line in lines_in(text) if re.match(r"\s*GPU\d{1,3}\s(?:.*\s)?CPU Affinity", line)]
+def _find_header_lines(text: str) -> list[list[str]]:
+    return [line.split() for line in split_lines(text) if re.match(r"\s*GPU\d{1,3}\s(?:.*\s)?CPU Affinity", line)]
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:
     """Peers of every GPU by the kind of path. A row shorter than the header is not read at all."""
-    clean = _ANSI.sub("", text)
-    head = _heads(clean)[0]
-    columns = [word for word in head[: head.index("CPU")] if _NAME.fullmatch(word)]
+    clean = _ANSI_PATTERN.sub("", text)
+    head = _find_header_lines(clean)[0]
+    columns = [word for word in head[: head.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
     gpus = [name for name in columns if name.startswith("GPU")]
-    rows = {row[0]: row for row in (line.split() for line in lines_in(clean)) if row and row[0] in gpus and len(row) > len(columns)}
-    whole = {name: row for name, row in rows.items() if all(_CELL.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
+    rows = {row[0]: row for row in (line.split() for line in split_lines(clean)) if row and row[0] in gpus and len(row) > len(columns)}
+    whole = {name: row for name, row in rows.items() if all(_CELL_PATTERN.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
     missing = [name for name in gpus if name not in whole]
     if missing:
         raise Unreadable(f"the matrix names {len(gpus)} GPUs, no whole row for {', '.join(missing[:4])}")
-    links = {name: _links(dict(zip(columns, row[1:], strict=False)), gpus, name) for name, row in whole.items()}
+    links = {name: _parse_links(dict(zip(columns, row[1:], strict=False)), gpus, name) for name, row in whole.items()}
     some = any(widths for widths, _ in links.values())
-    found = [fact for name, (widths, lines) in links.items() for fact in _facts(name, widths, lines, len(gpus) - 1, some)]
+    found = [fact for name, (widths, lines) in links.items() for fact in _build_gpu_facts(name, widths, lines, len(gpus) - 1, some)]
     return [*found, Fact(CHECK, "topo.nics", len(columns) - len(gpus))]
 
 
-def _links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
+def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
     """Width of each NVLink bond to another GPU, and the row in words."""
-    matches = [_CELL.fullmatch(cells[peer]) for peer in gpus if peer != name]
+    matches = [_CELL_PATTERN.fullmatch(cells[peer]) for peer in gpus if peer != name]
     widths = [int(match[1]) for match in matches if match and match[1]]
     return widths, f"{name}: " + " ".join(cells[peer] for peer in gpus)
 
 
-def _facts(name: str, widths: Sequence[int], line: str, peers: int, some: bool) -> list[Fact]:
+def _build_gpu_facts(name: str, widths: Sequence[int], line: str, peers: int, some: bool) -> list[Fact]:
     device = name.lower()
     found = [
         Fact(CHECK, "topo.peers", peers, device, line=line),

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kb.numbers import whole
+from kb.numbers import parse_integer
 from kb.redact import redact
-from kb.scan import lines_in
-from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
+from kb.scan import split_lines
+from tools.inventory.sources.rows import HOST_NAME, BadSource, SourceRows
 
-EVERY, UNGROUPED = "all", "ungrouped"
-FIELDS: Mapping[str, str] = {
+ALL_GROUP, UNGROUPED_GROUP = "all", "ungrouped"
+VARIABLE_FIELDS: Mapping[str, str] = {
     "ansible_host": "address",
     "ansible_ssh_host": "address",
     "ansible_port": "port",
@@ -28,15 +28,15 @@ FIELDS: Mapping[str, str] = {
     "ansible_ssh_private_key_file": "key",
 }
 """The variables that are read, and what they are called here; of two for one thing the later counts, as it does for Ansible."""
-ARGS = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
+SSH_ARGS_VARIABLES = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
 """Read for a ProxyJump alone."""
-DEEPEST = 64
+MAX_GROUP_DEPTH = 64
 """Groups that may lie in each other."""
-NO_CONFIG = Path(__file__).with_name("ansible.cfg")
-_JUMP = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([A-Za-z0-9@._:-]+)")
+EMPTY_CONFIG_PATH = Path(__file__).with_name("ansible.cfg")
+_JUMP_PATTERN = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([A-Za-z0-9@._:-]+)")
 
 
-def list_argv(inventory: Path, config: Path = NO_CONFIG) -> tuple[str, ...]:
+def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[str, ...]:
     """The question for a whole inventory. BadSource where the path could be read as a list of hosts."""
     if "," in str(inventory):
         raise BadSource([f"{inventory}: a path with a comma is a list of hosts to Ansible"])
@@ -44,50 +44,50 @@ def list_argv(inventory: Path, config: Path = NO_CONFIG) -> tuple[str, ...]:
     return ("env", *settings, "ansible-inventory", f"--inventory={inventory}", "--list")
 
 
-def complaint(status: int, told: str) -> str:
+def find_complaint(status: int, told: str) -> str:
     """Why Ansible gave no whole inventory, "" where it did. Of its stderr only what names no value: it quotes the lines it cannot read."""
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
-    lines = lines_in(told)
-    error = next((found[1] for line in lines if (found := _ERROR.match(line))), f"exit status {status}" if status else "")
-    left_out = next((found[1] for line in lines if (found := _SKIPPED.match(line))), "")
-    origin = next((found[1] for line in lines if (found := _ORIGIN.fullmatch(line))), "")
+    lines = split_lines(told)
+    error = next((found[1] for line in lines if (found := _ERROR_PATTERN.match(line))), f"exit status {status}" if status else "")
+    left_out = next((found[1] for line in lines if (found := _SKIPPED_PATTERN.match(line))), "")
+    origin = next((found[1] for line in lines if (found := _ORIGIN_PATTERN.fullmatch(line))), "")
     return redact(f"{error or left_out}{f' ({origin})' if origin else ''}") if error or left_out else ""
 
 
-_ERROR = re.compile(r"(?:\[ERROR\]:|ERROR!) (.{1,200})")
-_SKIPPED = re.compile(r"\[WARNING\]: (Skipping .{1,200})")
-_ORIGIN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
+_ERROR_PATTERN = re.compile(r"(?:\[ERROR\]:|ERROR!) (.{1,200})")
+_SKIPPED_PATTERN = re.compile(r"\[WARNING\]: (Skipping .{1,200})")
+_ORIGIN_PATTERN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
 
 
-def is_list(text: str) -> bool:
+def is_saved_list(text: str) -> bool:
     """Whether a file is saved output of `ansible-inventory --list` and not an inventory."""
     return text.lstrip().startswith("{") and '"_meta"' in text
 
 
-def read_list(text: str) -> Rows:
+def parse_list(text: str) -> SourceRows:
     """Hosts by group, a group's members with those of its children. Raises BadSource with every problem, by host and variable."""
-    document = _document(text)
-    members = {name: list(dict.fromkeys(_members(document, name, ()))) for name in document if name != "_meta"}
-    variables = _of(_of(document, "_meta"), "hostvars")
+    document = _parse_document(text)
+    members = {name: list(dict.fromkeys(_iter_members(document, name, ()))) for name in document if name != "_meta"}
+    variables = _get_mapping(_get_mapping(document, "_meta"), "hostvars")
     everybody = list(dict.fromkeys(name for names in members.values() for name in names))
     problems = [f"{name!r} is no host name" for name in everybody if not re.fullmatch(HOST_NAME, name)]
-    rows = Rows(hosts={name: _known(name, _of(variables, name), problems) for name in everybody})
+    rows = SourceRows(hosts={name: _read_host_settings(name, _get_mapping(variables, name), problems) for name in everybody})
     if not everybody:
         problems.append("the inventory names no host")
     if problems:
         raise BadSource(problems)
-    depths = _depths(document)
-    for group in sorted(members.keys() - {EVERY, UNGROUPED}, key=lambda name: (depths[name], name)):
+    depths = _compute_depths(document)
+    for group in sorted(members.keys() - {ALL_GROUP, UNGROUPED_GROUP}, key=lambda name: (depths[name], name)):
         for host in members[group]:
-            rows.put(group, host)
+            rows.add_host(group, host)
     grouped = {host for names in rows.groups.values() for host in names}
     for host in (name for name in everybody if name not in grouped):
-        rows.put(UNGROUPED, host)
+        rows.add_host(UNGROUPED_GROUP, host)
     return rows
 
 
-def _document(text: str) -> Mapping[str, Any]:
+def _parse_document(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as why:
@@ -97,29 +97,29 @@ def _document(text: str) -> Mapping[str, Any]:
     return document
 
 
-def _of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = value.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _names(document: Mapping[str, Any], group: str, part: str) -> list[str]:
-    found = _of(document, group).get(part)
+def _list_names(document: Mapping[str, Any], group: str, part: str) -> list[str]:
+    found = _get_mapping(document, group).get(part)
     return [str(name) for name in found] if isinstance(found, list) else []
 
 
-def _members(document: Mapping[str, Any], group: str, above: tuple[str, ...]) -> Iterator[str]:
-    if group in above or len(above) > DEEPEST:
+def _iter_members(document: Mapping[str, Any], group: str, above: tuple[str, ...]) -> Iterator[str]:
+    if group in above or len(above) > MAX_GROUP_DEPTH:
         raise BadSource([f"group {group} is its own child ({' > '.join((*above, group)[-4:])})"])
-    yield from _names(document, group, "hosts")
-    for child in _names(document, group, "children"):
-        yield from _members(document, child, (*above, group))
+    yield from _list_names(document, group, "hosts")
+    for child in _list_names(document, group, "children"):
+        yield from _iter_members(document, child, (*above, group))
 
 
-def _depths(document: Mapping[str, Any]) -> dict[str, int]:
+def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
     """How far below the top each group lies: settings that the inventory file gives to deeper groups win."""
     above = {name: list[str]() for name in document}
-    for name in document.keys() - {EVERY}:
-        for child in _names(document, name, "children"):
+    for name in document.keys() - {ALL_GROUP}:
+        for child in _list_names(document, name, "children"):
             above.setdefault(child, []).append(name)
 
     @cache
@@ -129,28 +129,28 @@ def _depths(document: Mapping[str, Any]) -> dict[str, int]:
     return {name: depth(name) for name in above}
 
 
-def _known(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+def _read_host_settings(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """How a host is reached, in our names."""
     found: dict[str, Any] = {}
-    for name in (name for name in (*FIELDS, *ARGS) if name in variables):
+    for name in (name for name in (*VARIABLE_FIELDS, *SSH_ARGS_VARIABLES) if name in variables):
         value, where = variables[name], f"host {host}: {name}"
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             sealed = isinstance(value, Mapping) and "__ansible_vault" in value
             problems.append(f"{where} {'is encrypted' if sealed else 'is no text'}; write the value, or set it in the inventory file")
         elif "{{" in str(value) or "{%" in str(value):
             problems.append(f"{where} is a template; write the value, or set it in the inventory file")
-        elif name in ARGS:
-            found |= {"jump": jump[1]} if (jump := _JUMP.search(str(value))) else {}
-        elif FIELDS[name] == "port":
-            found["port"] = _port(value, where, problems)
+        elif name in SSH_ARGS_VARIABLES:
+            found |= {"jump": jump[1]} if (jump := _JUMP_PATTERN.search(str(value))) else {}
+        elif VARIABLE_FIELDS[name] == "port":
+            found["port"] = _parse_port(value, where, problems)
         else:
-            found[FIELDS[name]] = str(value)
+            found[VARIABLE_FIELDS[name]] = str(value)
     return found
 
 
-def _port(value: str | int, where: str, problems: list[str]) -> int:
+def _parse_port(value: str | int, where: str, problems: list[str]) -> int:
     text = str(value).strip()
-    port = whole(text) or 0
+    port = parse_integer(text) or 0
     if not 0 < port < 65536:
         problems.append(f"{where} {text[:40]!r} is no port")
         return 22

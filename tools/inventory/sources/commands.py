@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 
-from kb.scan import lines_in
+from kb.scan import split_lines
 from tools.inventory.sources.rows import BadSource
 from tools.transport import Transport, Unreachable
 
-SECONDS, CAP = 30.0, 64 << 20
+COMMAND_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 30.0, 64 << 20
 
 
-class Complained(BadSource):
+class CommandFailed(BadSource):
     """The command ran and ended with an error; `complaint` is the last line of what it said."""
 
     def __init__(self, problem: str, complaint: str) -> None:
@@ -18,12 +18,12 @@ class Complained(BadSource):
         self.complaint = complaint
 
 
-async def here(argv: Sequence[str]) -> str:
+async def run_here(argv: Sequence[str]) -> str:
     """What a command prints on this machine. Raises BadSource."""
-    return _printed(argv, *await ran_here(argv))
+    return _decode_output(argv, *await run_process_here(argv))
 
 
-async def ran_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
+async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
     """Exit status, stdout and stderr of a command on this machine. Raises BadSource where it does not run or does not end in time."""
     try:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal nobody is asked for a password
@@ -31,9 +31,9 @@ async def ran_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
     except OSError as why:
         raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
     try:
-        out, err = await asyncio.wait_for(process.communicate(), SECONDS)
+        out, err = await asyncio.wait_for(process.communicate(), COMMAND_TIMEOUT_SECONDS)
     except TimeoutError as why:
-        raise BadSource([f"{' '.join(argv)}: no answer within {SECONDS:g} s"]) from why
+        raise BadSource([f"{' '.join(argv)}: no answer within {COMMAND_TIMEOUT_SECONDS:g} s"]) from why
     finally:
         if process.returncode is None:
             process.kill()
@@ -41,20 +41,20 @@ async def ran_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
     return process.returncode, out, err
 
 
-async def there(transport: Transport, host: str, argv: Sequence[str]) -> str:
+async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> str:
     """What a command prints on a host. Raises BadSource."""
     try:
-        ran = await transport.run(host, argv, timeout=SECONDS, cap=CAP)
+        ran = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:
         raise BadSource([f"{host}: {why.why}"]) from why
     if ran.truncated or ran.timed_out or ran.exit_status is None:
-        raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {SECONDS:g} s"])
-    return _printed(argv, ran.exit_status, ran.stdout, ran.stderr)
+        raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {COMMAND_TIMEOUT_SECONDS:g} s"])
+    return _decode_output(argv, ran.exit_status, ran.stdout, ran.stderr)
 
 
-def _printed(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
+def _decode_output(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
     if status != 0:
-        complaint = lines_in((err or out).decode("utf-8", "replace").strip())
+        complaint = split_lines((err or out).decode("utf-8", "replace").strip())
         said = complaint[-1][:200] if complaint else ""
-        raise Complained(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
+        raise CommandFailed(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
     return out.decode("utf-8", "replace")

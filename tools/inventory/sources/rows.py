@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.inventory.ranges import NAME
+from tools.inventory.ranges import HOST_NAME_PATTERN
 
-HOST_NAME = NAME
+HOST_NAME = HOST_NAME_PATTERN
 
 
 class BadSource(ValueError):
@@ -18,25 +18,25 @@ class BadSource(ValueError):
 
 
 @dataclass(slots=True)
-class Rows:
+class SourceRows:
     """`groups` by name, hosts in order; `hosts` what is known of single hosts, in the inventory file's own fields."""
 
     groups: dict[str, list[str]] = field(default_factory=dict)
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def put(self, group: str, host: str) -> None:
+    def add_host(self, group: str, host: str) -> None:
         """A host into a group, once."""
         members = self.groups.setdefault(group, [])
         if host not in members:
             members.append(host)
 
-    def raw(self) -> dict[str, Any]:
+    def to_raw(self) -> dict[str, Any]:
         """As plain data of an inventory file."""
         groups = {name: {"hosts": ",".join(members)} for name, members in self.groups.items() if members}
         return {"groups": groups, "hosts": {name: row for name, row in self.hosts.items() if row}}
 
 
-def over(own: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_rows(own: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """An inventory file's own rows laid over those of its sources, field by field; the file's word counts, then the later source's."""
     merged: dict[str, Any] = {}
     for layer in (*found, own):

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import lines_in
-from tools.inventory.ranges import BadRange, expand
-from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
+from kb.scan import split_lines
+from tools.inventory.ranges import BadRange, expand_host_range
+from tools.inventory.sources.rows import HOST_NAME, BadSource, SourceRows
 
-NODES_JSON = ("scontrol", "show", "node", "--json")
-NODES_PLAIN = ("scontrol", "-o", "show", "node")
-_FIELD = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
-NOT_KNOWN, ACCOUNTING_OFF = "invalid job id", "accounting storage is disabled"
+NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
+NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")
+_FIELD_PATTERN = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
+UNKNOWN_JOB_TEXT, ACCOUNTING_OFF_TEXT = "invalid job id", "accounting storage is disabled"
 """What scontrol and sacct end with, in small letters, where the controller has no such job and where nothing is accounted."""
-WHOLE = ("ArrayJobId", "HetJobId")
+PARENT_JOB_FIELDS = ("ArrayJobId", "HetJobId")
 """What a record says of the job whose task or part it is."""
-MOST_TASKS = 2000
+MAX_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 
@@ -38,38 +38,38 @@ class SlurmJob:
     """Tasks of an array, or parts of a job of several kinds of nodes."""
 
 
-def job_argv(job: str) -> tuple[str, ...]:
+def build_job_argv(job: str) -> tuple[str, ...]:
     """The question for a job; BadSource where the text is no job id of Slurm's."""
     if not re.fullmatch(r"\d{1,12}(?:_\d{1,6})?", job):
         raise BadSource([f"{job!r} is no Slurm job id"])
     return ("scontrol", "show", "job", job)
 
 
-def accounted_argv(job: str) -> tuple[str, ...]:
+def build_accounting_argv(job: str) -> tuple[str, ...]:
     """The question to the accounting for a job, whoever's it is (without `-a` a plain user is shown their own only). BadSource as above."""
-    return ("sacct", "-n", "-P", "-X", "-a", "-j", job_argv(job)[-1], "-o", "JobID,State,NodeList")
+    return ("sacct", "-n", "-P", "-X", "-a", "-j", build_job_argv(job)[-1], "-o", "JobID,State,NodeList")
 
 
-def read_accounted(text: str) -> SlurmJob | None:
+def parse_accounting(text: str) -> SlurmJob | None:
     """`4711|FAILED|gpu-[001-002]`, a row for each task of an array; None where the accounting lists none. Raises BadSource."""
-    rows = [parts for line in lines_in(text)[:MOST_TASKS] if len(parts := line.split("|")) == 3]
+    rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
     try:
-        hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand(nodes)))
+        hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand_host_range(nodes)))
     except BadRange as why:
         raise BadSource([f"sacct: NodeList: {why}"]) from why
     states = dict.fromkeys(state.split()[0] for _, state, _ in rows if state.strip())  # `CANCELLED by 1001`
     return SlurmJob(rows[0][0], hosts, state="+".join(list(states)[:4]))
 
 
-def read_nodes(text: str, *, gpus_only: bool = True) -> Rows:
+def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
     """Hosts by partition. Nodes without GPUs are left out where any node has some. Raises BadSource."""
-    nodes = list(_json_nodes(text) if text.lstrip().startswith("{") else _plain_nodes(text))
+    nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
     counted = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
-    rows = Rows()
+    rows = SourceRows()
     problems = []
     for node in counted or nodes:
         name = node["name"]
@@ -77,7 +77,7 @@ def read_nodes(text: str, *, gpus_only: bool = True) -> Rows:
             problems.append(f"scontrol show node: NodeName {name!r} is no host name")
             continue
         for partition in node["partitions"] or ["slurm"]:
-            rows.put(partition, name)
+            rows.add_host(partition, name)
         if node["address"] and node["address"] != name:
             rows.hosts[name] = {"address": node["address"]}
     if problems:
@@ -85,8 +85,8 @@ def read_nodes(text: str, *, gpus_only: bool = True) -> Rows:
     return rows
 
 
-def _json_nodes(text: str) -> Iterator[dict[str, Any]]:
-    document = _document(text, "node")
+def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:
+    document = _parse_document(text, "node")
     nodes = document.get("nodes")
     if not isinstance(nodes, list):
         raise BadSource(["scontrol show node --json: `nodes` is missing or no list"])
@@ -103,9 +103,9 @@ def _json_nodes(text: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _plain_nodes(text: str) -> Iterator[dict[str, Any]]:
-    for number, record in _records(text, "NodeName="):
-        row = fields(record)
+def _iter_plain_nodes(text: str) -> Iterator[dict[str, Any]]:
+    for number, record in _iter_records(text, "NodeName="):
+        row = parse_fields(record)
         if not row.get("NodeName"):
             raise BadSource([f"scontrol show node, line {number}: begins with no NodeName="])
         partitions = row.get("Partitions", "")
@@ -117,10 +117,10 @@ def _plain_nodes(text: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _records(text: str, begins: str) -> Iterator[tuple[int, str]]:
+def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
     """One record a line (`-o`), or several indented lines that belong together."""
     first, lines = 0, list[str]()
-    for number, line in enumerate(lines_in(text), 1):
+    for number, line in enumerate(split_lines(text), 1):
         if line.startswith(begins) and lines:
             yield first, " ".join(lines)
             lines = []
@@ -131,40 +131,40 @@ def _records(text: str, begins: str) -> Iterator[tuple[int, str]]:
         yield first, " ".join(lines)
 
 
-def fields(record: str) -> dict[str, str]:
+def parse_fields(record: str) -> dict[str, str]:
     """`A=1 Reason=two words B=3` → its fields; a value ends where the next capitalised name begins."""
-    marks = list(_FIELD.finditer(record))
+    marks = list(_FIELD_PATTERN.finditer(record))
     ends = [*(mark.start() for mark in marks), len(record)][1:]
     return {mark[1]: record[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
 
 
-def read_job(text: str) -> SlurmJob:
+def parse_job(text: str) -> SlurmJob:
     """The job of `scontrol show job`, in either form: an array or a job of several parts is all of them. Raises BadSource."""
-    rows = _json_jobs(text) if text.lstrip().startswith("{") else _plain_jobs(text)
+    rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
-        raise BadSource([f"scontrol show job: {(lines_in(text.strip()) or ['no output'])[0][:120]!r}"])
-    seen = [_part(row) for row in rows[:MOST_TASKS]]
+        raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
+    seen = [_build_job(row) for row in rows[:MAX_TASKS]]
     if len(seen) == 1:
         return seen[0]
     states = dict.fromkeys(part.state for part in seen if part.state)
     alike = {name: value for name, value in seen[0].environment.items() if all(part.environment.get(name) == value for part in seen)}
     hosts = tuple(dict.fromkeys(host for part in seen for host in part.hosts))
-    whole = next((rows[0][name] for name in WHOLE if rows[0].get(name)), rows[0]["JobId"])
+    whole = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
     ranks = sum(part.ranks for part in seen)
     return SlurmJob(whole, hosts, ranks, "+".join(list(states)[:4]), alike, tasks=sum(part.tasks for part in seen))
 
 
-def _plain_jobs(text: str) -> list[dict[str, str]]:
+def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
     """A record for each task of an array that was begun, one for those that wait, and one for each part of a job of several."""
-    return [fields(" ".join(record.split())) for _, record in _records(text, "JobId=")]
+    return [parse_fields(" ".join(record.split())) for _, record in _iter_records(text, "JobId=")]
 
 
-def _part(row: Mapping[str, str]) -> SlurmJob:
+def _build_job(row: Mapping[str, str]) -> SlurmJob:
     """One record. A task of an array is called as people call it."""
     nodes = row.get("NodeList", "")
     try:
-        hosts = tuple(expand(nodes)) if nodes not in _NO_NODES else ()
-        tasks = len(expand(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
+        hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
+        tasks = len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
     except BadRange as why:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
     ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
@@ -182,20 +182,20 @@ def _part(row: Mapping[str, str]) -> SlurmJob:
     return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"}, tasks=tasks)
 
 
-def _json_jobs(text: str) -> list[dict[str, str]]:
-    jobs = _document(text, "job").get("jobs")
+def _parse_json_jobs(text: str) -> list[dict[str, str]]:
+    jobs = _parse_document(text, "job").get("jobs")
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise BadSource(["scontrol show job --json: `jobs` is missing or empty"])
-    return [_json_job(job) for job in jobs]
+    return [_convert_json_job(job) for job in jobs]
 
 
-def _json_job(job: Mapping[str, Any]) -> dict[str, str]:
+def _convert_json_job(job: Mapping[str, Any]) -> dict[str, str]:
     tasks, state = job.get("tasks"), job.get("job_state")
     return {
         "JobId": str(job.get("job_id") or ""),
-        "ArrayJobId": _number(job.get("array_job_id")),
-        "ArrayTaskId": _number(job.get("array_task_id"), zero=True) or str(job.get("array_task_string") or ""),
-        "HetJobId": _number(job.get("het_job_id")),
+        "ArrayJobId": _format_number(job.get("array_job_id")),
+        "ArrayTaskId": _format_number(job.get("array_task_id"), zero=True) or str(job.get("array_task_string") or ""),
+        "HetJobId": _format_number(job.get("het_job_id")),
         "JobName": str(job.get("name") or ""),
         "NodeList": str(job.get("nodes") or ""),
         "NumTasks": str(tasks.get("number", "") if isinstance(tasks, dict) else tasks or ""),
@@ -205,14 +205,14 @@ def _json_job(job: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _number(value: Any, *, zero: bool = False) -> str:
+def _format_number(value: Any, *, zero: bool = False) -> str:
     """`7`, or `{"set": true, "number": 7}` as newer releases write it; empty where it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and (value or zero) else ""
 
 
-def _document(text: str, what: str) -> dict[str, Any]:
+def _parse_document(text: str, what: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as why:

@@ -15,9 +15,9 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
-from kb.redact import visible
-from kb.yaml import plain
-from tools.inventory.ranges import NAME
+from kb.redact import show_invisible
+from kb.yaml import load_plain
+from tools.inventory.ranges import HOST_NAME_PATTERN
 
 DEFAULT_T = -620.0
 LARGEST_CASE, MOST_NODES, MOST_ROWS, LONGEST_NAME, LONGEST_ID = 4 << 20, 2000, 2000, 253, 120
@@ -41,7 +41,7 @@ class BadCase(ValueError):
 
 def _shown(problem: str) -> str:
     """One line that commands no terminal."""
-    line = visible(problem[:LONGEST_PROBLEM]).replace("\n", "‹U+000A›").replace("\t", " ")
+    line = show_invisible(problem[:LONGEST_PROBLEM]).replace("\n", "‹U+000A›").replace("\t", " ")
     return line if len(line) <= LONGEST_PROBLEM else f"{line[:LONGEST_PROBLEM]}…"
 
 
@@ -58,7 +58,7 @@ def load_case(path: Path | str) -> SimulatedCase:
             content = file.read(LARGEST_CASE + 1)
         if len(content) > LARGEST_CASE:
             raise BadCase(str(path), [f"is larger than {LARGEST_CASE >> 20} MiB"])
-        raw = plain(content.decode("utf-8"))
+        raw = load_plain(content.decode("utf-8"))
     except OSError as why:
         raise BadCase(str(path), [f"cannot be read: {why.strerror}"]) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:
@@ -150,7 +150,7 @@ class _Reader:
         if not isinstance(value, list) or not named or not all(isinstance(name, str) and name.strip() for name in value):
             self._bad("nodes", f"must be a count from 1 to {MOST_NODES} or a list of names")
             return ()
-        strange = [name[:80] for name in value if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name)]
+        strange = [name[:80] for name in value if len(name) > LONGEST_NAME or not re.fullmatch(HOST_NAME_PATTERN, name)]
         if strange:
             self._bad("nodes", f"no host can be called {', '.join(map(repr, strange))}")
         if len(set(value)) != len(value):

@@ -29,7 +29,7 @@ from deploy.sandbox.cluster.render.view import View
 from deploy.sandbox.cluster.repairs.repairs import Repairable
 from deploy.sandbox.cluster.simulation import turns
 from deploy.sandbox.cluster.simulation.simulation import PACE, NoSuchThing, minute
-from graph.reading.hosts import job_in
+from graph.reading.hosts import find_job_id
 
 __all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
 
@@ -94,7 +94,7 @@ class Cluster(Repairable):
         """The cluster of a case, as it is when the ticket is posted; with a clock that begins then, it lives on from there. H06 speaks of
         machines without NVLink, so there they all are."""
         nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
-        profile, job = WITHOUT_NVLINK if nothing_to_do else case.profile, job_in(case.ticket.text)
+        profile, job = WITHOUT_NVLINK if nothing_to_do else case.profile, find_job_id(case.ticket.text)
         plan = Plan(profile, case.nodes, seed, case.faults, case.modifiers, controller=controller, reported_job=job)
         return cls(plan, t0=case.t0, outputs=case.outputs, clock=clock, pace=pace)
 

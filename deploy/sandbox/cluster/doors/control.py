@@ -9,7 +9,7 @@ from aiohttp import web
 
 from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
-from tools.inventory.ranges import BadRange, expand
+from tools.inventory.ranges import BadRange, expand_host_range
 
 MOST_TEXT = 200_000
 """Characters of a report, and of a file with it, that a case takes."""
@@ -55,7 +55,7 @@ async def _break(request: web.Request) -> web.Response:
 def _nodes(node: object) -> str | list[str] | None:
     """Node names, a range folded out; "*" as it is, None for anything else."""
     if isinstance(node, str):
-        return node if node == "*" else expand(node)
+        return node if node == "*" else expand_host_range(node)
     return [str(name) for name in node] if isinstance(node, list) else None
 
 

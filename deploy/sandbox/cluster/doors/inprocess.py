@@ -8,7 +8,7 @@ from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.grammar import kit_words
-from tools.transport import Ran, Unreachable
+from tools.transport import CommandResult, Unreachable
 
 GRAIN = 120.0
 """Nodes age in steps of this many virtual seconds of looking, so the order of questions inside a step does not matter."""
@@ -28,20 +28,20 @@ class InProcess:
         self._opening = asyncio.Lock()
         self.toolbox = Toolbox(cluster)
 
-    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """See `Transport.run`."""
         at = self._at(host)
         if not self._cluster.reachable(host, at):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
         answer = await self._kit(host, words, timeout, at) if (words := kit_words(argv)) else self._cluster.answer(host, argv, at)
         if answer is None:
-            return Ran(b"", b"", None, KIT_SECONDS)
+            return CommandResult(b"", b"", None, KIT_SECONDS)
         late = answer.hangs or answer.seconds > timeout
         seconds = timeout if late else answer.seconds
         self._spent[host] += seconds
         if late:
-            return Ran(b"", b"", 124, seconds, timed_out=True)
-        return Ran(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
+            return CommandResult(b"", b"", 124, seconds, timed_out=True)
+        return CommandResult(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
 
     async def aclose(self) -> None:
         """End what the node kit left running."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.remedies import REMEDIES, WAYS
-from tools.remedies.row import KINDS, Remedy
+from tools.remedies import REMEDIES, REMEDY_VARIANTS
+from tools.remedies.row import ARGUMENT_KINDS, Remedy
 
 PROC = Path("/proc")
 SIGKILL = signal.SIGKILL
@@ -63,7 +63,7 @@ def _kill(pid: int) -> None:
 
 def _remedy(command: list[str]) -> str:
     """The remedy whose command this is; the command itself where it is none's."""
-    for remedy in (*REMEDIES.values(), *WAYS.values()):
+    for remedy in (*REMEDIES.values(), *REMEDY_VARIANTS.values()):
         shape = [re.sub(r"\\{([a-z_]+)\\}", partial(_admitted, remedy), re.escape(word)) for word in remedy.command]
         given = [word for word in command if word]
         if len(shape) == len(given) and all(re.fullmatch(pattern, word, re.DOTALL) for pattern, word in zip(shape, given, strict=True)):
@@ -73,4 +73,4 @@ def _remedy(command: list[str]) -> str:
 
 def _admitted(remedy: Remedy, slot: re.Match[str]) -> str:
     """What may stand in a slot: a service that one remedy may restart is not the one that another restarts."""
-    return f"(?:{KINDS[remedy.args[slot[1]]].pattern})"
+    return f"(?:{ARGUMENT_KINDS[remedy.args[slot[1]]].pattern})"

@@ -21,7 +21,7 @@ from deploy.sandbox.cluster.render.kernel import dashed
 from deploy.sandbox.cluster.render.modules import proc_modules
 from deploy.sandbox.cluster.render.procfs import environment, stat_line
 from tools.checks import CHECKS
-from tools.nodekit.generate import KitPaths, kit_files
+from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 
 BOOT_SECONDS = 900.0
@@ -186,7 +186,7 @@ class Toolbox:
             (folder / name).mkdir(parents=True)
         (folder / "state").mkdir(mode=0o700)
         paths = KitPaths(str(folder / "sbin"), str(folder / "state"), str(folder / "bin"), str(folder / "proc"))
-        for name, text in kit_files(CHECKS, REMEDIES, paths).items():
+        for name, text in build_kit_files(CHECKS, REMEDIES, paths).items():
             (folder / "sbin" / name).write_text(text)
         for tool in REAL:
             if there := shutil.which(tool):

@@ -6,7 +6,7 @@ from typing import Any
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import Mount
 from deploy.sandbox.cluster.render.view import View
-from tools.checks.storage import SHARED
+from tools.checks.storage import SHARED_FILE_SYSTEMS
 
 _RESERVED = {"ext4": 0.05}
 
@@ -14,7 +14,7 @@ _RESERVED = {"ext4": 0.05}
 def space(view: View) -> ShellAnswer:
     """`df -P -T -B1` of what is the host's own."""
     rows = ["Filesystem           Type        1-blocks            Used       Available Capacity Mounted on"]
-    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED):
+    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED_FILE_SYSTEMS):
         free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
         rows.append(
             f"{mount.source:<20} {mount.fstype:<5} {mount.size:>15} {mount.used:>15} {free:>15} {_percent(mount.used, mount.used + free):>8} {mount.target}"
@@ -40,7 +40,7 @@ def old_files(view: View) -> ShellAnswer:
 def inodes(view: View) -> ShellAnswer:
     """`df -P -i` of what is the host's own."""
     rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]
-    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED):
+    for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED_FILE_SYSTEMS):
         used = _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
         rows.append(
             f"{mount.source:<20} {mount.inodes:>10} {mount.inodes_used:>9} {mount.inodes - mount.inodes_used:>10} {used:>5} {mount.target}"
@@ -50,7 +50,7 @@ def inodes(view: View) -> ShellAnswer:
 
 def shared(view: View) -> ShellAnswer:
     """`timeout 4 df --output=source,fstype,ipcent,size,avail,pcent,target` of shared file systems; of one that does not answer nothing comes."""
-    mine = [mount for mount in view.node.mounts if mount.fstype in SHARED]
+    mine = [mount for mount in view.node.mounts if mount.fstype in SHARED_FILE_SYSTEMS]
     if any(mount.target in view.node.around.stuck for mount in mine):
         return ShellAnswer(b"", b"", 124)
     if not mine:

@@ -4,7 +4,7 @@ from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import fold_host_names
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"
@@ -37,7 +37,7 @@ def logs(view: View) -> ShellAnswer:
         return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
     if not view.job.has_log:
         return said(f"== no log of the last 2 days below {folder}, 0 older\n")
-    parts, nodes = [], fold(dict.fromkeys(rank.node for rank in view.job.ranks))
+    parts, nodes = [], fold_host_names(dict.fromkeys(rank.node for rank in view.job.ranks))
     for rank in view.job.of(view.node.name):
         text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)
         head = f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={view.job.id} nodes={nodes} {MARK}"

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import KernelLine
 from deploy.sandbox.cluster.render.view import View
-from tools.checks.kernel import MATTERS
+from tools.checks.kernel import KERNEL_GREP_PATTERN
 
-_MATTERS = re.compile(MATTERS)
+_MATTERS = re.compile(KERNEL_GREP_PATTERN)
 DAY = 86400.0
 NO_ENTRIES = "-- No entries --\n"
 PRIORITY = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}

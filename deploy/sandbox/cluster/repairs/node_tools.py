@@ -9,7 +9,7 @@ from deploy.sandbox.cluster.plan import Deed
 from deploy.sandbox.cluster.render import containers
 from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
 from deploy.sandbox.cluster.simulation.deeds import FM
-from tools.remedies.scripts import CLEANED
+from tools.remedies.scripts import CLEANED_FOLDERS
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
     "nvidia": ("nvidia_peermem", "nvidia_fs", "gdrdrv", "nvidia_uvm", "nvidia_modeset"), "nvidia_modeset": ("nvidia_drm",),
@@ -232,7 +232,7 @@ def _nothing(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 OLD_FILES = (
-    "find", *CLEANED, "-xdev", "-type", "f", "-mmin", "<older_than>", "!", "-path", "*/systemd-private-*", "-delete",
+    "find", *CLEANED_FOLDERS, "-xdev", "-type", "f", "-mmin", "<older_than>", "!", "-path", "*/systemd-private-*", "-delete",
     "-ls",
 )  # fmt: skip
 """The one command that has blanks in its words."""

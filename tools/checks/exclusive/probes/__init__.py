@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.checks.lines import objects
-from tools.checks.program import as_word
+from tools.checks.lines import parse_json_lines
+from tools.checks.program import encode_program
 
 
-def source(name: str) -> str:
+def load_probe(name: str) -> str:
     """A probe as one word without a line break or a character that any shell or argv template reads."""
-    return as_word(Path(__file__).parent / f"{name}.py")
+    return encode_program(Path(__file__).parent / f"{name}.py")
 
 
-def rows(text: str, probe: str) -> list[Mapping[str, Any]]:
+def parse_probe_rows(text: str, probe: str) -> list[Mapping[str, Any]]:
     """What that probe printed: one object a line. A longer line than any of ours is somebody else's."""
-    return [row for row in objects(text, longest=2000) if row.get("probe") == probe]
+    return [row for row in parse_json_lines(text, longest=2000) if row.get("probe") == probe]

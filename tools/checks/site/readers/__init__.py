@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from tools.checks.site.readers import cluster, devices, files, host, network, storage
 from tools.checks.site.usage import Usage
 
-READERS: Mapping[str, tuple[Usage, ...]] = {
-    **files.READERS,
-    **host.READERS,
-    **devices.READERS,
-    **network.READERS,
-    **storage.READERS,
-    **cluster.READERS,
+PROGRAM_USAGES: Mapping[str, tuple[Usage, ...]] = {
+    **files.PROGRAM_USAGES,
+    **host.PROGRAM_USAGES,
+    **devices.PROGRAM_USAGES,
+    **network.PROGRAM_USAGES,
+    **storage.PROGRAM_USAGES,
+    **cluster.PROGRAM_USAGES,
 }
 """By the program's name. Another word for it (busybox, a script, a link) is another program."""
